@@ -960,7 +960,8 @@ msgq_result msgq_delete(msgq_queue *queue, const char *id);
  * attempt starts) it is `queued` again in every mode, with all of its retries, on disk: after the
  * resume it is sent in its turn (mode auto) or by the next drain (modes ask and manual).
  *
- * Errors: NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT.
+ * Errors: NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT,
+ * CORRUPT (it is damaged, so it cannot be sent; nothing is changed).
  */
 msgq_result msgq_retry(msgq_queue *queue, const char *id);
 
@@ -978,7 +979,7 @@ msgq_result msgq_retry(msgq_queue *queue, const char *id);
  * it.
  *
  * Errors: NOT_FOUND, CONFLICT (not queued, or sending is paused), BUSY (being sent, or asked for
- * already), NO_TRANSPORT.
+ * already), NO_TRANSPORT, CORRUPT (it is damaged, so it cannot be sent; it fails in its turn).
  */
 msgq_result msgq_send_now(msgq_queue *queue, const char *id);
 
@@ -1206,8 +1207,10 @@ typedef enum msgq_lifecycle {
 } msgq_lifecycle;
 
 /* Reports whether the program is in the foreground; a queue begins there. In the background the
-   engine sends nothing by itself (send_in_background); a message enqueued online, a drain, and what
-   a person asks for are still sent. Coming to the foreground is a trigger. */
+   engine sends nothing by itself (send_in_background); a message that was enqueued online and is
+   sent directly, a drain, and what a person asks for are still sent. A direct message waits as in
+   the foreground for its not_before_ms, for the rate, and after it was skipped; after a failure it
+   waits for the next trigger. Coming to the foreground is a trigger. */
 msgq_result msgq_set_lifecycle(msgq_queue *queue, msgq_lifecycle lifecycle);
 
 /* --------------------------------------------------------------------------- 11. Events */
@@ -1307,7 +1310,8 @@ typedef enum msgq_reason {
   MSGQ_REASON_NONE = 0, /* nothing to wait for: it was sent, or is a recorded one */
   MSGQ_REASON_NEXT,     /* it starts in its turn, as soon as an attempt may. `behind`: the first of
                            those of other conversations that go before it by live_share (0 or 1),
-                           priority or soonest_expiry_first */
+                           priority or soonest_expiry_first. While its batch waits for more messages
+                           (linger_ms): until `until_ms` at the latest */
   MSGQ_REASON_SENDING,
   MSGQ_REASON_FAILED,    /* it needs a person: retry, edit, delete */
   MSGQ_REASON_BEHIND,    /* another message of its conversation comes first: `behind` */

@@ -701,6 +701,88 @@ TEST(R14_B1_a_skipped_message_of_retry_all_is_tried_once_a_second) {
   }
 }
 
+/* The next message of a `retry_all` does not wait for a skipped one that is gone. */
+TEST(R14_B1_the_message_behind_a_skipped_one_that_is_deleted_is_next) {
+  struct scene scene;
+  struct batcher batcher;
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  options.max_messages = 1;
+  set_batches(&scene, &batcher, &options);
+  put_each(&scene, { "a1", "ana", "xk" }, { "a2", "ana", "xs" });
+  CHECK_NUMBER(2, drain(&scene).failed);
+  REQUIRE_OK(msgq_retry_all(scene.queue, NULL, NULL));
+  AWAIT(calls_of(&batcher) >= 3);
+  AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_QUEUED);
+  CHECK_NUMBER(MSGQ_REASON_BEHIND, reason_of(&scene, "a2"));
+  while (msgq_delete(scene.queue, "a1") == MSGQ_BUSY) pause_ms(1);
+  CHECK(reason_of(&scene, "a2") != MSGQ_REASON_BEHIND);
+  AWAIT(status_of(&scene, "a2") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+/* What is enqueued while online is sent in the background, too. */
+TEST(A11_B1_a_skipped_message_is_tried_again_in_the_background) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.direct = true;
+  scene_open(&scene);
+  set_online(&scene);
+  set_batches(&scene, &batcher, NULL);
+  REQUIRE_OK(msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_BACKGROUND));
+  atomic_store(&batcher.skips, true);
+  put(&scene, "a1", "ana", "s");
+  AWAIT(calls_of(&batcher) >= 1);
+  AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_QUEUED);
+  if (calls_of(&batcher) == 1) {
+    msgq_explanation explanation = explain(&scene, "a1");
+    msgq_state state = state_of(&scene);
+    CHECK(explanation.reason == MSGQ_REASON_RETRYING || explanation.reason == MSGQ_REASON_SENDING);
+    CHECK(state.reason == MSGQ_REASON_RETRYING || state.reason == MSGQ_REASON_SENDING);
+  }
+  put(&scene, "a2", "ana", "s");
+  atomic_store(&batcher.skips, false);
+  AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_SENT && status_of(&scene, "a2") == MSGQ_STATUS_SENT);
+  /* One whose time comes in the background is sent then. */
+  put_timed(&scene, "a3", "ana", wall_ms() + 100, 0);
+  AWAIT(attempts_of(&scene, "a3") == 1);
+  scene_end(&scene);
+}
+
+TEST(B1_X1_while_a_batch_waits_for_more_messages_explain_says_until_when) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.direct = true;
+  scene.options.online_debounce_ms = 0;
+  scene_open(&scene);
+  options.linger_ms = 30000;
+  options.max_messages = 2;
+  set_batches(&scene, &batcher, &options);
+  set_online(&scene);
+  for (int round = 0; round < 2; round++) {
+    REQUIRE_OK(msgq_set_lifecycle(scene.queue, round == 0 ? MSGQ_LIFECYCLE_FOREGROUND : MSGQ_LIFECYCLE_BACKGROUND));
+    int64_t before = wall_ms();
+    put(&scene, round == 0 ? "a1" : "b1", "ana", "s");
+    msgq_explanation explanation = explain(&scene, round == 0 ? "a1" : "b1");
+    msgq_state state = state_of(&scene);
+    int64_t after = wall_ms();
+    CHECK_NUMBER(MSGQ_REASON_NEXT, explanation.reason);
+    CHECK(explanation.until_ms >= before + 29000 && explanation.until_ms <= after + 30001);
+    CHECK_TEXT("It will be sent in 30 s, or as soon as its batch is full.", explanation.text);
+    CHECK_NUMBER(MSGQ_REASON_NEXT, state.reason);
+    CHECK(state.until_ms >= before + 29000 && state.until_ms <= after + 30001);
+    CHECK_TEXT("The next batch will be sent in 30 s, or as soon as it is full.", state.text);
+    put(&scene, round == 0 ? "a2" : "b2", "ben", "s");
+    AWAIT(counts_of(&scene, NULL).sent == (uint64_t)(2 * round + 2));
+  }
+  scene_end(&scene);
+}
+
 TEST(B1_wrong_options_are_refused_and_released) {
   struct scene scene;
   struct batcher batcher;

@@ -118,6 +118,69 @@ TEST(F3_no_window_has_more_attempts_than_the_rate_whatever_starts_them) {
   scene_end(&scene);
 }
 
+/* Notes the calls of a batch transport. */
+struct batches {
+  int count;
+  size_t messages[most_calls];
+  double entered[most_calls], left[most_calls];
+};
+
+static void batches_send(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  struct batches *batches = context;
+  double now = clock_seconds();
+  (void)deliveries;
+  for (size_t index = 0; index < count; index++) outcomes[index].verdict = MSGQ_VERDICT_SENT;
+  if (batches->count == most_calls) return;
+  batches->entered[batches->count] = now;
+  batches->messages[batches->count] = count;
+  batches->left[batches->count++] = clock_seconds();
+}
+
+/* Checks every window of calls that were made one after another. A call began between the return of the one before it, or the opening, and
+   its entry; so these bounds need no tolerance, also when a thread loses the processor. */
+static void check_batches(const struct batches *batches, double opened, double rate, double burst) {
+  for (int last = 0; last < batches->count; last++) {
+    double messages = 0;
+    if (!CHECK((double)batches->messages[last] <= burst)) return;
+    for (int first = last; first >= 0; first--) {
+      double since = first > 0 ? batches->left[first - 1] : opened;
+      messages += (double)batches->messages[first];
+      if (!CHECK(messages <= rate * (batches->entered[last] - since) + burst)) return;
+    }
+  }
+}
+
+/* The allowance grows while the bodies of a batch are read. */
+TEST(F3_B1_no_window_has_more_messages_than_the_rate_in_batches) {
+  enum { messages = 500, body_size = 32768 };
+  static char body[body_size];
+  static struct batches batches;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  struct scene scene;
+  struct tally tally;
+  begin(&scene, &tally, 2000, 40, 0);
+  scene.options.mode = MSGQ_MODE_MANUAL;
+  scene.options.direct = false;
+  memset(&batches, 0, sizeof batches);
+  memset(body, 'b', sizeof body);
+  double opened = clock_seconds();
+  scene_open(&scene);
+  for (int number = 0; number < messages; number++) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.conversation = "ana";
+    draft.body = body;
+    draft.body_size = sizeof body;
+    REQUIRE_OK(msgq_enqueue(scene.queue, &draft, NULL));
+  }
+  options.max_messages = 1000;
+  options.max_bytes = 1 << 28;
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, batches_send, &batches, NULL, &options));
+  CHECK_NUMBER(messages, drain(&scene).sent);
+  CHECK(batches.count > 1 && batches.count < most_calls);
+  check_batches(&batches, opened, 2000, 40);
+  scene_end(&scene);
+}
+
 TEST(F3_attempts_that_stay_pending_count) {
   struct scene scene;
   struct tally tally;

@@ -50,7 +50,7 @@ extension MessageQueue {
     // MARK: The environment
 
     /// Reports that the program went to the background or came to the foreground. In the background the engine does not start sending,
-    /// unless ``Options/sendInBackground`` is set. Coming to the foreground is a trigger.
+    /// unless ``Options/sendInBackground`` is set; a message that is sent directly is still sent, also when its time comes. Coming to the foreground is a trigger.
     public func setBackground(_ isInBackground: Bool) throws(Error) { try engine.setLifecycle(isInBackground: isInBackground) }
 
     /// Reports connectivity.

@@ -175,6 +175,8 @@ final class AttemptRunner {
     /// commit.
     func make(_ call: CallQueue.Call, thenBegin begin: () -> Void) {
         host.beginTransportCall()
+        let calledAt = ports.mono()
+        for attempt in call.attempts { context.core.called(attempt.start, at: calledAt) }
         host.call { calls.make(call) { context.isOwnProcess } }
         handleReturned()
         if calls.hasWaiting { writes.commit() } else { begin() }

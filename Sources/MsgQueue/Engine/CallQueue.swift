@@ -16,6 +16,8 @@ final class CallQueue: @unchecked Sendable {
         let transport: Registration<Transport>
         /// The attempts can be withdrawn before the call is made.
         var isRevocable = false
+        /// The engine counts the call against the rate before it is made.
+        var isPaced = false
 
         /// The token of the first attempt.
         var batch: UInt64 { attempts.first?.flight.token ?? 0 }
@@ -122,7 +124,7 @@ final class CallQueue: @unchecked Sendable {
         let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
         averageTime = average + (time - average) / 8
         // Any other outcome may mean that the calls that wait must not be made.
-        guard outcomes.allSatisfy(Classification.letsOthersContinue), isQuick else { return nil }
+        guard outcomes.allSatisfy(Classification.letsOthersContinue), isQuick, waiting.first?.isPaced == false else { return nil }
         return now &- firstReturnedAt < Self.gatheringTime ? takeLocked() : nil
     }
 

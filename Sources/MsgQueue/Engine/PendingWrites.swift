@@ -169,7 +169,7 @@ final class PendingWrites {
         let (facts, begun) = (staged, beginnings)
         (staged, beginnings) = ([], [])
         let isBatch = context.core.scheduler.gathering != nil
-        if isBatch { context.core.closeBatch(calledAt: context.ports.mono()) }
+        if isBatch { context.core.closeBatch(context.ports.mono()) }
         for fact in facts { for notice in fact.notices { handle(notice) } }
         if isBatch, let transport = begun.first?.transport {
             beganBatch(begun.map(\.attempt), transport)
@@ -194,21 +194,23 @@ final class PendingWrites {
     /// Puts the attempt in flight, after its beginning was committed.
     private func began(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>, isReserved: Bool) {
         transport.enter()
-        if !isReserved {
-            // The rate counts from the call of the transport, which follows at once.
-            let calledAt = context.core.scheduler.pace == nil ? nil : context.ports.mono()
-            context.core.reserve(attempt.start, calledAt: calledAt)
-        }
+        if !isReserved { context.core.reserve(attempt.start) }
         perform(context.core.began(attempt.start))
-        calls.add(CallQueue.Call(attempts: [attempt], transport: transport, isRevocable: isReserved))
+        add(CallQueue.Call(attempts: [attempt], transport: transport, isRevocable: isReserved))
     }
 
     /// Queues the call of a batch, after the beginning of its attempts was committed.
     private func beganBatch(_ attempts: [CallQueue.Attempt], _ transport: Registration<Transport>) {
-        let order = BatchRule.grouped(attempts.map(\.flight.conversation))
+        let order = BatchRule.grouped(attempts.map { ($0.flight.conversation, $0.flight.sequence) })
         transport.enter()
         for place in order { perform(context.core.began(attempts[place].start)) }
-        calls.add(CallQueue.Call(attempts: order.map { attempts[$0] }, transport: transport, isRevocable: true))
+        add(CallQueue.Call(attempts: order.map { attempts[$0] }, transport: transport, isRevocable: true))
+    }
+
+    private func add(_ call: CallQueue.Call) {
+        var call = call
+        call.isPaced = context.core.scheduler.pace != nil
+        calls.add(call)
     }
 
     private func withdrawBeginnings() {

@@ -8,16 +8,17 @@ package enum BatchRule {
         return taken == 0 ? limits.maxMessages : max(min(limits.maxMessages, slots - taken), 0)
     }
 
-    /// The order in which a batch is delivered: the messages of each conversation one after another, in the order in which they were chosen.
-    /// Returns their places.
-    package static func grouped(_ conversations: [Name]) -> [Int] {
+    /// The order in which a batch is delivered: the messages of each conversation one after another, in the order of their sequences. That
+    /// may differ from the order in which they were chosen: in relaxed order one that waited for a time may fall due while others are
+    /// chosen. Returns their places.
+    package static func grouped(_ messages: [(conversation: Name, sequence: Int64)]) -> [Int] {
         var group: [Name: Int] = [:]
-        let groups = conversations.map { name -> Int in
-            let number = group[name] ?? group.count
-            group[name] = number
+        let groups = messages.map { message -> Int in
+            let number = group[message.conversation] ?? group.count
+            group[message.conversation] = number
             return number
         }
-        return groups.indices.sorted { (groups[$0], $0) < (groups[$1], $1) }
+        return groups.indices.sorted { (groups[$0], messages[$0].sequence) < (groups[$1], messages[$1].sequence) }
     }
 
     /// The order in which the outcomes of a batch are handled: those that were skipped last. Returns their places.

@@ -39,10 +39,10 @@ package struct RateBucket: Sendable, Equatable {
         return opening - 1 > now && isOpen(at: opening - 1) ? opening - 1 : opening
     }
 
-    /// An attempt begins.
-    package mutating func take(at now: Int64) {
-        level = available(at: now) - 1
-        if now > time { (time, ceiling) = (now, burst - 1) } else { ceiling -= 1 }
+    /// Attempts begin.
+    package mutating func take(_ count: Int = 1, at now: Int64) {
+        level = available(at: now) - Double(count)
+        if now > time { (time, ceiling) = (now, burst - Double(count)) } else { ceiling -= Double(count) }
     }
 
     /// Changes rate (per second) and burst from now on.

@@ -53,6 +53,7 @@ extension Words {
     ) -> String {
         switch wait.reason {
         case .done: "There is nothing to wait for."
+        case .next where wait.until > now && wait.ahead == nil: "It will be sent in \(time(wait, now)), or as soon as its batch is full."
         case .next: next(wait.ahead)
         case .sending: wait.isEnding ? lastAttempt : "It is being sent right now."
         case .failed: "It could not be sent. You can retry, change or delete it."
@@ -179,6 +180,7 @@ extension Words {
     ) -> String {
         switch wait.reason {
         case .done: return "Nothing is waiting to be sent."
+        case .next where wait.until > now: return "The next batch will be sent in \(time(wait, now)), or as soon as it is full."
         case .next: return "The next message is about to be sent."
         case .sending where facts.sending == 0: return lastAttempt
         case .sending: return "\(messages(facts.sending)) \(facts.sending > 1 ? "are" : "is") being sent."

@@ -55,14 +55,14 @@ extension Core {
         let turns: TurnRule
     }
 
-    /// Puts the message in flight. `calledAt`: when the transport is called (monotonic); nil: at the time of the start.
+    /// Puts the message in flight. `called` follows.
     @discardableResult
-    package mutating func reserve(_ start: Start, calledAt: Int64? = nil) -> Reservation {
+    package mutating func reserve(_ start: Start) -> Reservation {
         let reservation = Reservation(start: start, turns: scheduler.turns)
         nextToken += 1
         rowsInFlight[start.flight.token] = start.row
         if case .requeue(let row, _)? = start.changes.first { retriedFrom[start.flight.token] = row.progress }
-        scheduler.started(start.flight, calledAt: calledAt, start.flight.startedAt)
+        scheduler.started(start.flight, start.flight.startedAt)
         return reservation
     }
 
@@ -85,14 +85,17 @@ extension Core {
         return true
     }
 
+    /// Notes that the call of the transport begins for this attempt. Just before the call, so that the rate counts from it.
+    package mutating func called(_ start: Start, at now: Int64) { scheduler.called(start.flight.token, at: now) }
+
     /// Puts a message of the batch that is being chosen in flight.
     package mutating func reserveInBatch(_ start: Start) -> Reservation {
         defer { scheduler.addToBatch(start.flight.conversation, bytes: Int(clamping: start.row.bodySize)) }
         return reserve(start)
     }
 
-    /// Ends the choice of a batch, whose beginning was committed. `calledAt`: when the transport is called (monotonic).
-    package mutating func closeBatch(calledAt: Int64) { scheduler.closeBatch(calledAt: calledAt) }
+    /// Ends the choice of a batch, whose beginning was committed at `now` (monotonic).
+    package mutating func closeBatch(_ now: Int64) { scheduler.closeBatch(now) }
 
     /// Ends the choice of a batch whose attempts were withdrawn, because the store rejected their beginning.
     package mutating func dropBatch() { scheduler.dropBatch() }

@@ -133,7 +133,9 @@ package struct Explainer<Queue: QueuedMessages> {
         let isInTurn = try !isWithinRun(head, scheduler)
         guard cause.isTimed else {
             let after = cause.reason == .storage ? scheduler.afterStorage(head, conversation) : .next
-            return Wait(reason: cause.reason, until: cause.until, after: after, isInTurn: isInTurn, isEnding: cause.isEnding)
+            // Others may take the room in the batch that waits for more messages.
+            let until = cause.reason == .next && isInTurn ? 0 : cause.until
+            return Wait(reason: cause.reason, until: until, after: after, isInTurn: isInTurn, isEnding: cause.isEnding)
         }
         let isInRound = scheduler.isInRound(scheduler.withExpectedDue(head, now), conversation, now)
         var cause = cause
@@ -169,10 +171,7 @@ package struct Explainer<Queue: QueuedMessages> {
     ) throws(QueueError) -> Explanation.Reason {
         switch next.reason {
         case .next:
-            if later.startsUnasked(head, conversation) {
-                // In the background only the end of a receiver's hold starts a message.
-                return later.timersRun || cause.reason == .holding ? .next : .trigger
-            }
+            if later.startsUnasked(head, conversation) { return .next }
             if head.isRetry, later.isLoaded(head.sequence, conversation) { return .next }
             // The end of a hold renews the budget; until another time, any message may use it up.
             let isSure = try cause.reason == .holding ? isWithin(later.budget, head, later) : hasAtMost(later.budget, head)

@@ -8,6 +8,8 @@ package struct Flight: Sendable, Equatable {
     package private(set) var startedAt: Moment
     /// Monotonic.
     package private(set) var deadline: Int64
+    /// The call of the transport has begun.
+    var isCalled = false
     /// The call of the transport has not returned.
     package var isRunning = true
     /// It has an outcome, or timed out; the call may still have to return.

@@ -5,16 +5,12 @@ package struct Gathering: Sendable, Equatable {
     let limits: BatchLimits
     /// The most messages.
     let room: Int
-    /// As it was before the first message: the rate counts from the call of the transport.
-    let pace: Pace?
     private(set) var count = 0
     private(set) var bytes = 0
     /// The conversation of all messages; nil: they may have several.
     private(set) var conversation: Name?
 
-    init(batch: UInt64, limits: BatchLimits, room: Int, pace: Pace?) {
-        (self.batch, self.limits, self.room, self.pace) = (batch, limits, room, pace)
-    }
+    init(batch: UInt64, limits: BatchLimits, room: Int) { (self.batch, self.limits, self.room) = (batch, limits, room) }
 
     var isFull: Bool { count >= room || bytes >= limits.maxBytes }
 
@@ -33,22 +29,18 @@ extension Scheduler {
     mutating func openBatch(_ batch: UInt64) {
         guard let limits else { return }
         let room = BatchRule.room(limits, taken: slotsTaken, slots: slots)
-        gathering = Gathering(batch: batch, limits: limits, room: room, pace: pace)
+        gathering = Gathering(batch: batch, limits: limits, room: room)
     }
 
     /// Adds a message to the batch, after its attempt was reserved.
     mutating func addToBatch(_ conversation: Name, bytes: Int) { gathering?.add(conversation, bytes: bytes) }
 
-    /// Ends the choice, after the beginning of the attempts was committed. `calledAt`: when the transport is called (monotonic).
-    mutating func closeBatch(calledAt: Int64) {
+    /// Ends the choice, after the beginning of the attempts was committed at `now` (monotonic).
+    mutating func closeBatch(_ now: Int64) {
         guard let batch = gathering else { return }
-        if pace != nil {
-            pace = batch.pace
-            for _ in 0..<batch.count { pace?.began(at: calledAt) }
-        }
         gathering = nil
         // Messages that found no room have waited, too: the next batch begins without a wait.
-        if lingerUntil != 0 { lingerUntil = leavesMessages(batch.batch) ? min(lingerUntil, calledAt) : 0 }
+        if lingerUntil != 0 { lingerUntil = leavesMessages(batch.batch) ? min(lingerUntil, now) : 0 }
     }
 
     /// Whether messages that could start, or that follow those of the batch, are not in it.
@@ -59,10 +51,7 @@ extension Scheduler {
     }
 
     /// Ends the choice, after the attempts were withdrawn.
-    mutating func dropBatch() {
-        guard let batch = gathering else { return }
-        (pace, gathering) = (batch.pace, nil)
-    }
+    mutating func dropBatch() { gathering = nil }
 
     /// Whether a body of this size still fits into the batch.
     package func fitsBatch(bytes: Int) -> Bool { gathering?.accepts(bytes: bytes) ?? false }
@@ -76,6 +65,7 @@ extension Scheduler {
         guard let batch = gathering, !batch.isFull, mayStart, now.mono >= storageRetryAt, session?.hasBatchLeft ?? true,
             pace?.isOpen(at: now.mono) ?? true
         else { return nil }
+        wakeLanes(now)
         if let conversation = batch.conversation { return nextInBatch(of: conversation, now) }
         return nextOfRound(now) ?? nextInOrder(now, queued: queued, isOpen: true)
     }
@@ -95,12 +85,29 @@ extension Scheduler {
 
     // MARK: Waiting for more messages
 
-    /// Whether the start of a batch waits, because more messages may be enqueued soon.
-    mutating func lingers(_ step: Step, queued: Int64, _ now: Moment) -> Bool {
-        guard let limits, limits.linger > 0, session == nil, case .start(let conversation, _, _) = step else { return false }
+    /// A batch that waits for more messages.
+    struct Lingering {
+        /// Monotonic.
+        let until: Int64
+        /// The conversation of its messages; nil: they may have several.
+        let conversation: Name?
+    }
+
+    /// Whether the start of a batch waits, because more messages may be enqueued soon; nil: it does not.
+    mutating func linger(_ step: Step, queued: Int64, _ now: Moment) -> Lingering? {
+        guard let limits, limits.linger > 0, session == nil, case .start(let conversation, _, _) = step else { return nil }
         if lingerUntil == 0 { lingerUntil = now.mono.addingClamped(limits.linger) }
         let room = BatchRule.room(limits, taken: slotsTaken, slots: slots)
-        return now.mono < lingerUntil && !hasReady(room, in: limits.singleConversation ? conversation : nil, queued: queued, now)
+        let scope = limits.singleConversation ? conversation : nil
+        guard now.mono < lingerUntil, !hasReady(room, in: scope, queued: queued, now) else { return nil }
+        return Lingering(until: lingerUntil, conversation: scope)
+    }
+
+    /// Until when a batch waits for more messages (monotonic); `conversation`: only if it may have messages of this one. nil: none waits.
+    func lingerEnd(of conversation: Name? = nil, _ now: Moment) -> Int64? {
+        guard let lingering, lingering.until > now.mono else { return nil }
+        if let conversation, let own = lingering.conversation, own != conversation { return nil }
+        return lingering.until
     }
 
     /// Whether at least so many messages can start now, as far as the index shows; of one conversation or (nil) of all.

@@ -27,8 +27,8 @@ struct Round {
     private var returning: Set<Name> = []
     /// Messages of paused conversations were skipped.
     private var hasSkipped = false
-    /// Conversations with a message that the transport skipped, which they wait for: its sequence, and until when (monotonic).
-    private var delays: [Name: (sequence: Int64, until: Int64)] = [:]
+    /// The messages that the transport skipped, by conversation and sequence, and until when they wait (monotonic).
+    private var delays: [Name: [Int64: Int64]] = [:]
 
     init(_ number: UInt32, through: Int64) { (self.number, self.through) = (number, through) }
 
@@ -49,22 +49,30 @@ struct Round {
         (picks, soughtThrough, seeks, held, retried, returning, hasSkipped) = ([], 0, 0, [], [], [], false)
     }
 
-    /// Lets the conversation wait for its first message that the transport skipped; others continue.
-    mutating func delay(_ conversation: Name, at sequence: Int64, until: Int64) {
-        delays[conversation] = (min(delays[conversation]?.sequence ?? sequence, sequence), until)
+    /// Lets a message that the transport skipped wait, and those of its conversation behind it; others continue.
+    mutating func delay(_ conversation: Name, at sequence: Int64, until: Int64) { delays[conversation, default: [:]][sequence] = until }
+
+    /// The first skipped message of the conversation, for which those behind it wait, and until when.
+    func delay(of conversation: Name) -> (sequence: Int64, until: Int64)? {
+        delays[conversation]?.min { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
-    /// The skipped message for which the conversation waits, and until when.
-    func delay(of conversation: Name) -> (sequence: Int64, until: Int64)? { delays[conversation] }
+    /// Until when this message waits because the transport skipped it; nil: it does not.
+    func delay(of sequence: Int64, in conversation: Name) -> Int64? { delays[conversation]?[sequence] }
 
     /// When the next of these waits ends.
-    var delayEnd: Int64? { delays.values.lazy.map(\.until).min() }
+    var delayEnd: Int64? { delays.values.lazy.compactMap { $0.values.min() }.min() }
 
     /// Ends the waits that are over, so that these conversations are read again.
-    mutating func endDelays(_ now: Moment) {
-        let before = delays.count
-        delays = delays.filter { $0.value.until > now.mono }
-        if delays.count < before { restart() }
+    mutating func endDelays(_ now: Moment) { endDelays { _, _, until in until <= now.mono } }
+
+    private mutating func endDelays(where isOver: (Name, Int64, Int64) -> Bool) {
+        let before = delays.values.reduce(0) { $0 + $1.count }
+        for (conversation, own) in delays {
+            let left = own.filter { !isOver(conversation, $0.key, $0.value) }
+            delays[conversation] = left.isEmpty ? nil : left
+        }
+        if delays.values.reduce(0, { $0 + $1.count }) < before { restart() }
     }
 
     mutating func sought(through sequence: Int64, complete: Bool, _ now: Moment) {
@@ -111,12 +119,17 @@ struct Round {
         picks.removeAll { $0.conversation == conversation }
     }
 
-    mutating func remove(_ sequence: Int64) { picks.removeAll { $0.sequence == sequence } }
+    /// Removes a message that starts or is no longer queued. Those that waited behind it, because it was skipped, are read again.
+    mutating func remove(_ sequence: Int64, of conversation: Name) {
+        picks.removeAll { $0.sequence == sequence }
+        if delay(of: sequence, in: conversation) != nil { endDelays { _, other, _ in other == sequence } }
+    }
 
     mutating func cleared(_ conversation: Name?) {
         picks.removeAll { conversation == nil || $0.conversation == conversation }
         retried = conversation.map { retried.subtracting([$0]) } ?? []
         returning.formIntersection(retried)
+        endDelays { name, _, _ in conversation == nil || name == conversation }
     }
 }
 
@@ -170,7 +183,7 @@ extension Scheduler {
     /// Whether the round sends this queued message.
     func isInRound(_ head: Head, _ conversation: Name, _ now: Moment) -> Bool {
         guard let round, head.round == round.number else { return false }
-        if let delay = round.delay(of: conversation) { return head.sequence >= delay.sequence && !isDeferred(head, now) }
+        if let delay = round.delay(of: conversation), head.sequence >= delay.sequence { return !isDeferred(head, now) }
         if round.picks.contains(where: { $0.sequence == head.sequence }) { return true }
         return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !isDeferred(head, now)
     }
@@ -184,7 +197,8 @@ extension Scheduler {
     package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         guard var round else { return }
         for (conversation, stored) in rows where stored.sequence <= round.through {
-            if flight(of: stored.sequence, in: conversation) != nil || round.delay(of: conversation) != nil { continue }
+            if flight(of: stored.sequence, in: conversation) != nil { continue }
+            if let delay = round.delay(of: conversation), stored.sequence >= delay.sequence { continue }
             if round.isHeld(conversation) {
                 if stored.round == round.number { round.noteHeld(conversation) }
                 continue

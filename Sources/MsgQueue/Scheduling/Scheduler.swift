@@ -80,6 +80,8 @@ package struct Scheduler {
     package internal(set) var pace: Pace?
     /// At the last `next` an attempt would have started, but for `pace`.
     var startWaitsForRate = false
+    /// At the last `next` a batch would have begun, but it waited for more messages.
+    var lingering: Lingering?
     package internal(set) var session: Session?
     /// Requested drains of another scope; they begin one after another when the current one has ended.
     var pending: [Session] = []
@@ -172,8 +174,11 @@ package struct Scheduler {
     /// Whether timers start attempts: in the foreground, or with the option `send_in_background`.
     var timersRun: Bool { !isInBackground || sendsInBackground }
 
-    /// Whether messages that wait for a time start when it has come; in the background only during a drain.
+    /// Whether every message that may start does so when the time for which it waits has come; in the background only during a drain.
     var laneTimersRun: Bool { timersRun || (session != nil && session?.stop == nil) }
+
+    /// Whether this message does. One that is sent directly needs no trigger, so that it starts in the background, too.
+    func startsInTime(_ head: Head, _ lane: Lane) -> Bool { laneTimersRun || lane.isDirect(head.sequence) }
 
     /// Whether the backlog may be sent now, automatically or by a drain.
     func maySend(_ now: Moment) -> Bool {
@@ -257,19 +262,18 @@ package struct Scheduler {
         }
         guard isFree(lane), mayStart, !pausedConversations.contains(conversation) else { return }
         lane.sort { isDeferred($0, now) }
-        var wake = lane.deferred.lazy.map { $0.wait(now) }.filter { $0 > 0 }.min()
+        var delayed = lane.deferred.isEmpty ? [] : lane.deferred.filter { $0.wait(now) > 0 }
         if let head = lane.upcoming.first {
-            let wait = head.hasExpired(now) ? 0 : head.wait(now)
-            if wait > 0 {
-                wake = min(wake ?? wait, wait)
+            if !head.hasExpired(now), head.wait(now) > 0 {
+                delayed.append(head)
             } else if canStart(head, lane, conversation, now) {
                 makeReady(Rank(head, byExpiry: soonestExpiryFirst), conversation)
             }
         } else if canLoad(lane, conversation, now) {
             awaitRead(&lane, conversation)
         }
-        setDue(after: wake == nil ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
-        if let wake {
+        setDue(after: delayed.isEmpty ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
+        if let wake = delayed.filter({ startsInTime($0, lane) }).map({ $0.wait(now) }).min() {
             let key = now.mono + min(wake, Self.longestSleep)
             if lane.wakeAt <= now.mono || key < lane.wakeAt {
                 lane.wakeAt = key

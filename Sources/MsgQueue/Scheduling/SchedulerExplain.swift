@@ -4,8 +4,11 @@ extension Scheduler {
     package func explain(_ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)
     {
         let (reason, until) = explainWithoutRate(stored, conversation, holder: holder, now)
-        guard reason == .next, let pace, !pace.isOpen(at: now.mono) else { return (reason, until) }
-        return (.rate, wall(pace.opening(at: now.mono), now))
+        guard reason == .next else { return (reason, until) }
+        if let pace, !pace.isOpen(at: now.mono) { return (.rate, wall(pace.opening(at: now.mono), now)) }
+        // What a person asked for waits for no other message.
+        guard !isForced(stored.sequence), !isInRound(withExpectedDue(stored, now), conversation, now) else { return (.next, 0) }
+        return (.next, lingerEnd(of: conversation, now).map { wall($0, now) } ?? 0)
     }
 
     private func explainWithoutRate(
@@ -20,7 +23,7 @@ extension Scheduler {
         if isForced(head.sequence) { return (lanes[conversation]?.flight == nil ? .next : .behind, 0) }
         if lanes[conversation]?.flight != nil { return (.behind, 0) }
         if isInRound(head, conversation, now), now.mono >= receiverHoldUntil {
-            if let delay = round?.delay(of: conversation), delay.until > now.mono {
+            if let delay = round?.delay(of: conversation), delay.until > now.mono, delay.sequence <= head.sequence {
                 return delay.sequence == head.sequence ? (.retrying, wall(delay.until, now)) : (.behind, 0)
             }
             return (isBehindInRound(head, conversation) ? .behind : .next, 0)
@@ -62,8 +65,8 @@ extension Scheduler {
         if isApproved { return (.next, 0) }
         guard mode == .auto else { return (.person, 0) }
         if now.mono < stableAt { return (.holding, wall(stableAt, now)) }
-        let canStart = budget > 0 || head.isRetry && isLoaded(head.sequence, conversation)
-        return (canStart ? .next : .trigger, nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
+        if budget > 0 || head.isRetry && isLoaded(head.sequence, conversation) { return (.next, 0) }
+        return (.trigger, nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
     }
 
     /// The message with the end of its delay, which is also over when a connection that has returned becomes stable.
@@ -75,7 +78,7 @@ extension Scheduler {
 
     /// The end of the delay of a message that the transport skipped (monotonic), which only the index and the round contain; nil: none.
     private func skipEnd(_ sequence: Int64, _ conversation: Name) -> Int64? {
-        if let delay = round?.delay(of: conversation), delay.sequence == sequence { return delay.until }
+        if let end = round?.delay(of: sequence, in: conversation) { return end }
         guard let lane = lanes[conversation] else { return nil }
         return (lane.upcoming.first { $0.sequence == sequence } ?? lane.deferred.first { $0.sequence == sequence })?.skippedUntil
     }

@@ -74,7 +74,7 @@ extension Scheduler {
     package mutating func lifecycleChanged(isInBackground: Bool, _ now: Moment) {
         guard isInBackground != self.isInBackground else { return }
         self.isInBackground = isInBackground
-        guard !isInBackground else { return }
+        guard !isInBackground else { return scheduleAll(now) }
         offlineHoldUntil = 0
         if prompt == .disarmed { prompt = .armed }
         if !sendsInBackground { beginBacklog() }
@@ -312,7 +312,7 @@ extension Scheduler {
     /// Removes a message that is no longer queued: deleted, failed or sent.
     package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
-        round?.remove(sequence)
+        round?.remove(sequence, of: conversation)
         if lanes[conversation]?.approved.contains(sequence) == true { round?.retryEnded(conversation) }
         guard lanes[conversation] != nil else {
             // What was behind it may be live.
@@ -375,8 +375,8 @@ extension Scheduler {
         guard lanes[conversation] != nil else { return }
         let sending = sending(in: conversation)
         var known = heads.filter { !sending.contains($0.sequence) }.map(withMonotonicDue)
-        if let delay = round?.delay(of: conversation), let place = known.firstIndex(where: { $0.sequence == delay.sequence }) {
-            known[place].skippedUntil = delay.until
+        if round?.delay(of: conversation) != nil {
+            for place in known.indices { known[place].skippedUntil = round?.delay(of: known[place].sequence, in: conversation) }
         }
         let free = known.filter { !isDeferred($0, now) }
         withLane(conversation, now) { lane in
@@ -391,12 +391,12 @@ extension Scheduler {
 
     // MARK: Attempts
 
-    /// Adds an attempt whose beginning was committed. `calledAt`: when the transport is called (monotonic), which may be later than `now`.
-    package mutating func started(_ flight: Flight, calledAt: Int64? = nil, _ now: Moment) {
-        pace?.began(at: calledAt ?? now.mono)
+    /// Adds an attempt that was chosen at `now`. `called` follows.
+    package mutating func started(_ flight: Flight, _ now: Moment) {
+        pace?.reserve()
         forced.removeAll { $0.sequence == flight.sequence }
         noteTurn(flight)
-        round?.remove(flight.sequence)
+        round?.remove(flight.sequence, of: flight.conversation)
         var begun = flight
         (begun.batch, begun.outcomesBefore) = (gathering?.batch ?? flight.token, outcomes)
         let lane = lanes[flight.conversation] ?? Lane()
@@ -422,18 +422,34 @@ extension Scheduler {
         dropStale(now)
     }
 
+    /// Notes that the call of the transport begins for this attempt. Just before the call, so that the rate counts from it.
+    package mutating func called(_ token: UInt64, at now: Int64) {
+        guard pace != nil, let flight = flights[token], !flight.isCalled else { return }
+        flights[token]?.isCalled = true
+        pace?.release()
+        pace?.began(at: now)
+    }
+
+    /// Removes an attempt from those in flight.
+    @discardableResult
+    private mutating func removeFlight(_ token: UInt64) -> Flight? {
+        let flight = flights.removeValue(forKey: token)
+        if flight?.isCalled == false { pace?.release() }
+        return flight
+    }
+
     /// Whether `withdraw` can undo `started`, called before it.
     func canWithdraw(_ flight: Flight) -> Bool {
         // The attempts of a batch begin together, except manual ones, which are alone in theirs.
         if gathering != nil { return true }
-        guard flight.hand == .none, round == nil, pace == nil, let lane = lanes[flight.conversation] else { return false }
+        guard flight.hand == .none, round == nil, let lane = lanes[flight.conversation] else { return false }
         return !lane.approved.contains(flight.sequence) && canInsert(flight.sequence, lane)
     }
 
     /// Undoes `started` for an attempt whose call was not made, or whose message the transport skipped; it then waits until `heldUntil`
     /// (monotonic). A call that has not returned occupies its conversation until it does.
     mutating func withdraw(_ flight: Flight, _ head: Head, heldUntil: Int64? = nil, isCalled: Bool = false, _ now: Moment) {
-        guard var begun = flights.removeValue(forKey: flight.token) else { return }
+        guard var begun = removeFlight(flight.token) else { return }
         let hadRoom = (session?.hasBatchLeft ?? true, budget > 0)
         switch begun.charge {
         case .drain(let number): if let drain = session, drain.number == number { session?.started = max(drain.started - 1, 0) }
@@ -487,7 +503,7 @@ extension Scheduler {
             round = nil
             offlineHoldUntil = now.mono + Self.offlineHold
         }
-        if !flight.isRunning { flights[token] = nil }
+        if !flight.isRunning { removeFlight(token) }
         outcomes &+= 1
         noteOutcome(sent: sent, isQueuedAgain: back != nil)
         guard let place = lanes.index(forKey: flight.conversation) else { return }
@@ -533,7 +549,7 @@ extension Scheduler {
             flights[token] = flight
             return
         }
-        flights[token] = nil
+        removeFlight(token)
         guard lanes[flight.conversation]?.flight != nil else { return }
         withLane(flight.conversation, now) { $0.end(token) }
     }

@@ -33,7 +33,7 @@ extension Scheduler {
     /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned and delays
     /// no read: the end of a drain depends on what is read.
     private mutating func nextAttempt(_ now: Moment, queued: Int64) -> Step? {
-        startWaitsForRate = false
+        (startWaitsForRate, lingering) = (false, nil)
         guard mayStart else { return nil }
         let isOpen = pace?.isOpen(at: now.mono) ?? true
         let (taken, slots) = (slotsTaken, slots)
@@ -53,7 +53,9 @@ extension Scheduler {
         }
         if !step.isStart { return step }
         startWaitsForRate = !isOpen
-        return isOpen && !lingers(step, queued: queued, now) ? step : nil
+        guard isOpen else { return nil }
+        lingering = linger(step, queued: queued, now)
+        return lingering == nil ? step : nil
     }
 
     /// Whether a message of the drain would be sent now, but for the rate.
@@ -127,7 +129,11 @@ extension Scheduler {
         }
         if isDue { trigger(now) }
         while let ticket = dueTimes.first, !isDueLater(ticket, now) { dueTimes.removeFirst() }
-        guard laneTimersRun else { return }
+        wakeLanes(now)
+    }
+
+    /// Schedules the lanes again of which a message may have fallen due.
+    mutating func wakeLanes(_ now: Moment) {
         while let ticket = waiting.first, ticket.key <= now.mono {
             waiting.removeFirst()
             guard lanes[ticket.conversation]?.wakeAt == ticket.key else { continue }
@@ -154,7 +160,7 @@ extension Scheduler {
     private func soonest(_ now: Moment, _ extra: Int64?) -> Int64? {
         var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
         if let extra { times.append(extra) }
-        if laneTimersRun, let ticket = waiting.first { times.append(ticket.key) }
+        if let ticket = waiting.first { times.append(ticket.key) }
         // In the background a drain continues, and the prompt is raised.
         if laneTimersRun || mode == .ask, stableAt > now.mono { times.append(stableAt) }
         if timersRun {

@@ -13,11 +13,10 @@ extension Scheduler {
     /// to be sent without a drain belongs to the place.
     package mutating func replaced(by head: Head, _ conversation: Name, goesDirect: Bool, _ now: Moment) {
         forced.removeAll { $0.sequence == head.sequence }
-        if let round, round.picks.contains(where: { $0.sequence == head.sequence }) {
-            self.round?.remove(head.sequence)
-            // It is sent before those of the round.
-            if mode == .auto { self.round?.hold(conversation, behind: head.sequence) }
-        }
+        let wasPicked = round?.picks.contains { $0.sequence == head.sequence } ?? false
+        round?.remove(head.sequence, of: conversation)
+        // It is sent before those of the round.
+        if wasPicked, mode == .auto { round?.hold(conversation, behind: head.sequence) }
         noteRank(head, now)
         let lane = lanes[conversation] ?? Lane()
         let becomesDirect = goesDirect && lane.directThrough == 0

@@ -40,6 +40,7 @@ extension Scheduler {
         guard let sample else { return wait }
         let found = reasons(of: sample, now)
         var result = wait
+        if wait.reason != .next, found.reasons[.next] != nil { return Wait(reason: .next) }
         let ready = found.reasons[wait.reason] ?? 0
         let isSpecific = wait.reason.isTimed || [.paused, .blocked, .metered].contains(wait.reason)
         if ready > 0, !isSpecific || !sample.isComplete {
@@ -48,7 +49,6 @@ extension Scheduler {
             if wait.reason == .trigger, defaultBatch > 0, ready > Int64(defaultBatch) { result.count = nil }
             return result
         }
-        if found.reasons[.next] != nil { return Wait(reason: .next) }
         if found.reasons[.rate] != nil, let wait = rateWait(now) { return wait }
         guard sample.isComplete else {
             // It is unknown whether a message is ready to be sent.

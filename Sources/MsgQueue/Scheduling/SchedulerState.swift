@@ -23,6 +23,7 @@ extension Scheduler {
     /// What happens to the message when the store accepts writes again.
     func afterStorage(_ head: Head, _ conversation: Name) -> Explanation.Reason {
         if isForced(head.sequence) { return .next }
+        if lanes[conversation]?.isDirect(head.sequence) == true { return .next }
         if mode != .auto, !startsUnasked(head, conversation) { return .person }
         return timersRun ? .next : .trigger
     }
@@ -35,7 +36,7 @@ extension Scheduler {
         other.network.metered = head.unmeteredOnly || unmeteredOnly
         other.returnedAt = now.mono
         other.pace?.restart(at: now.mono)
-        (other.stableAt, other.offlineHoldUntil, other.session) = (0, 0, nil)
+        (other.stableAt, other.offlineHoldUntil, other.session, other.lingering) = (0, 0, nil, nil)
         other.budget = runLimit
         other.beginBacklog()
         return other
@@ -99,6 +100,7 @@ extension Scheduler {
         }
         if queued <= 0, forced.isEmpty { return Wait(reason: .done) }
         if startWaitsForRate, let wait = rateWait(now) { return wait }
+        if let end = lingerEnd(now) { return Wait(reason: .next, until: wall(end, now)) }
         if hasStart || session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
         if unmeteredOnly, network.metered { return Wait(reason: .metered) }
@@ -145,7 +147,7 @@ extension Scheduler {
         let isRetry = max(next.retryWait(now), next.skipWait(now)) >= next.scheduledWait(now)
         let due = wall(ticket.key, now)
         return Wait(
-            reason: isRetry ? .retrying : .scheduled, until: due, after: timersRun ? .next : .trigger, earliest: due,
+            reason: isRetry ? .retrying : .scheduled, until: due, after: startsInTime(next, lane) ? .next : .trigger, earliest: due,
             isSkipped: isRetry && isSkipped)
     }
 

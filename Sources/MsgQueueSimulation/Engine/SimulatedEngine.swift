@@ -26,6 +26,8 @@ package final class SimulatedEngine {
     package internal(set) var deadline: Int64?
     /// An attempt is about to start.
     package internal(set) var hasStart = false
+    /// How long the next read of a message for a batch, or the hand-over of a call to a thread, takes, in milliseconds.
+    package var workTime: () -> Int64 = { 0 }
     /// The maximum number of steps between two waits.
     package var stepLimit = 10_000
 

@@ -98,6 +98,7 @@ extension SimulatedEngine {
                 return false
             }
             if reservation == nil { core.reserve(start) }
+            try call([(start, message)])
             try perform(core.began(start))
             if !answersInCall { scheduler.callReturned(start.flight.token, now) }
             transport?(start, message)
@@ -122,6 +123,7 @@ extension SimulatedEngine {
                 for change in start.changes { store.apply(change) }
                 batch.append((start, message))
             }
+            pass()
             next = try nextInBatch()
         }
         guard commit(), !storeIsBroken, !batch.isEmpty else {
@@ -129,14 +131,29 @@ extension SimulatedEngine {
             core.dropBatch()
             return 0
         }
-        core.closeBatch(calledAt: now.mono)
-        batch = BatchRule.grouped(batch.map { $0.start.flight.conversation }).map { batch[$0] }
+        core.closeBatch(now.mono)
+        batch = BatchRule.grouped(batch.map { ($0.start.flight.conversation, $0.start.flight.sequence) }).map { batch[$0] }
+        try call(batch)
         for (start, _) in batch {
             try perform(core.began(start))
             if !answersInCall { scheduler.callReturned(start.flight.token, now) }
         }
         batchTransport?(batch)
         return batch.count
+    }
+
+    /// The call of the transport begins.
+    private func call(_ messages: [(start: Core.Start, message: SimulatedMessage)]) throws {
+        pass()
+        for (start, _) in messages { core.called(start, at: now.mono) }
+        try observer?.calls(messages.map(\.message))
+    }
+
+    /// Lets the time pass that a read or the hand-over to a thread takes.
+    private func pass() {
+        let time = workTime()
+        now.mono += time
+        now.wall += time
     }
 
     /// Performs reads and expiries up to the start of another message of the batch; a wait if there is none.

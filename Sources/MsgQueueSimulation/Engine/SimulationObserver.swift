@@ -4,6 +4,8 @@ import MsgQueue
 package protocol SimulationObserver: AnyObject {
     func willStep()
     func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) throws
+    /// The transport is called with these messages, in this order.
+    func calls(_ messages: [SimulatedMessage]) throws
     func timesOut(_ flight: Flight) throws
     /// The transport skipped the message.
     func skips(_ sequence: Int64)
@@ -27,6 +29,7 @@ package protocol SimulationObserver: AnyObject {
 extension SimulationObserver {
     package func willStep() {}
     package func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) {}
+    package func calls(_ messages: [SimulatedMessage]) {}
     package func timesOut(_ flight: Flight) {}
     package func skips(_ sequence: Int64) {}
     package func ends(_ message: SimulatedMessage, _ resolution: Resolution) {}

@@ -25,10 +25,12 @@ import Testing
 
     @Test(
         arguments: [
-            ([], []), (["a"], [0]), (["a", "b", "a"], [0, 2, 1]), (["b", "a", "b", "c", "a"], [0, 2, 1, 4, 3]),
-        ] as [([Name], [Int])])
-    func B1_the_messages_of_a_conversation_are_next_to_each_other(names: [Name], places: [Int]) {
-        #expect(BatchRule.grouped(names) == places)
+            ([], []), ([("a", 1)], [0]), ([("a", 1), ("b", 2), ("a", 3)], [0, 2, 1]),
+            ([("b", 1), ("a", 2), ("b", 3), ("c", 4), ("a", 5)], [0, 2, 1, 4, 3]),
+            ([("b", 9), ("a", 7), ("b", 3), ("a", 2), ("b", 5)], [2, 4, 0, 3, 1]),
+        ] as [([(Name, Int64)], [Int])])
+    func B1_the_messages_of_a_conversation_are_next_to_each_other_in_order(messages: [(Name, Int64)], places: [Int]) {
+        #expect(BatchRule.grouped(messages.map { (conversation: $0.0, sequence: $0.1) }) == places)
     }
 
     @Test(

@@ -101,6 +101,87 @@ import Testing
         #expect(simulation.store[3]?.progress.attempts == 0 && simulation.store[3]?.progress.retriesUsed == 0)
     }
 
+    /// In relaxed order a message falls due while others behind it are chosen.
+    @Test func B1_the_messages_of_a_conversation_are_in_order_also_if_one_falls_due_meanwhile() throws {
+        let simulation = simulation(backoff: .ladder([100])) { $0.strictOrder = false }
+        simulation.enqueue("ana")
+        try simulation.settle()
+        try simulation.answer(1, .retry(.server))
+        simulation.pause("ana")
+        simulation.enqueue("ana", count: 5)
+        simulation.advance(80)
+        simulation.engine.workTime = { 10 }
+        simulation.resume("ana")
+        try simulation.settle()
+        #expect(simulation.starts == [1, 2, 3, 1, 4, 5, 6], "it fell due after two others were chosen")
+        #expect(simulation.count(.called([1, 2, 3, 4, 5, 6])) == 1)
+    }
+
+    /// The receiver sees a batch when the transport is called: the time that passes before adds to no batch.
+    @Test func F3_B1_a_batch_has_at_most_the_burst_however_long_its_choice_takes() throws {
+        let simulation = simulation {
+            ($0.ratePerSecond, $0.rateBurst) = (1_000, 10)
+        } _: {
+            ($0.maxMessages, $0.maxBatches) = (100, 2)
+        }
+        simulation.preload(Array(repeating: "ana", count: 30))
+        simulation.advance(5_000)
+        simulation.engine.workTime = { 7 }
+        try simulation.settle()
+        #expect(simulation.inFlight.count == 10)
+    }
+
+    @Test(arguments: [Mode.auto, .manual])
+    func A11_a_direct_message_waits_in_the_background_as_in_the_foreground(mode: Mode) throws {
+        let simulation = simulation(mode)
+        simulation.goOnline()
+        simulation.advance(1_000)
+        try simulation.settle()
+        simulation.setBackground(true)
+        let wall = simulation.now.wall
+        simulation.enqueue("ana")
+        simulation.enqueue("ben") { $0.notBefore = wall + 5_000 }
+        try simulation.settle()
+        try simulation.answer(1, .skipped)
+        try simulation.settle()
+        #expect(simulation.text(of: 1) == "The transport skipped it, so that it was not tried. It is tried in 1 s.")
+        #expect(simulation.text(of: 2) == "It is scheduled to be sent in 5 s.")
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        try simulation.answer(1, .retry(.server))
+        simulation.advance(4_000)
+        try simulation.run()
+        #expect(simulation.starts == [1, 1, 2], "what failed waits for a trigger")
+    }
+
+    @Test func R14_B1_the_skipped_messages_of_a_retry_all_wait_each_for_their_own_second() throws {
+        let simulation = simulation(.manual) {
+            _ in
+        } _: {
+            $0.maxMessages = 2
+        }
+        simulation.preload(["ana", "ana", "ana"])
+        simulation.drain()
+        try simulation.run { _ in .reject() }
+        simulation.retryAll()
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+        try simulation.answer(1, .skipped)
+        simulation.advance(100)
+        try simulation.answer(2, .skipped)
+        try simulation.settle()
+        let now = simulation.now.wall
+        #expect(simulation.wait(of: 1)?.until == now + 900 && simulation.wait(of: 2)?.reason == .behind)
+        simulation.delete(1)
+        try simulation.settle()
+        #expect(simulation.wait(of: 2)?.reason == .retrying && simulation.wait(of: 2)?.until == now + 1_000)
+        #expect(simulation.wait(of: 3)?.reason == .behind)
+        simulation.delete(2)
+        try simulation.settle()
+        #expect(simulation.inFlight == [3])
+    }
+
     @Test func B1_a_skipped_message_is_tried_again_at_once_only_after_progress() throws {
         let simulation = simulation()
         simulation.preload(["ana", "ben"])

@@ -9,6 +9,7 @@ enum JournalEntry: Equatable, CustomStringConvertible {
     case dropped(Int64)
     case started(Int64, Name, Hand)
     case ended(Int64, Resolution.Fate)
+    case called([Int64])
     case timedOut(Int64)
     case skipped(Int64)
     case returned(Int64)
@@ -44,6 +45,7 @@ enum JournalEntry: Equatable, CustomStringConvertible {
         case .dropped(let sequence): "dropped \(sequence)"
         case .started(let sequence, let lane, let hand): "started \(sequence) \(lane.text)\(hand == .none ? "" : " by \(hand)")"
         case .ended(let sequence, let fate): "ended \(sequence) \(fate)"
+        case .called(let sequences): "called with \(sequences.map(String.init).joined(separator: " "))"
         case .timedOut(let sequence): "timed out \(sequence)"
         case .skipped(let sequence): "skipped \(sequence)"
         case .returned(let sequence): "call returned \(sequence)"

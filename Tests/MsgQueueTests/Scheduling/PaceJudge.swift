@@ -28,12 +28,31 @@ struct PaceJudge {
     /// How many more starts the rate permits at this time.
     private func permitted(_ time: Double) -> Double { burst - (Double(starts) - rate * time) + min(lowest, Double(starts) - rate * time) }
 
-    mutating func starts(_ now: Moment, taken: Int, isOnDemand: Bool) throws {
+    /// An attempt is chosen beside `taken` others.
+    func starts(_ now: Moment, taken: Int, isOnDemand: Bool) throws {
+        guard isLimited, hasRamp else { return }
+        let whole = Double(options.rampUp) / 1_000
+        guard let since = isInterrupted ? seconds(now) : ramp?.since, seconds(now) - since < whole else { return }
+        let passed = seconds(now) - since
+        let slots = Int(1 + Double(options.maxInFlight - 1) * passed / whole) + (isOnDemand ? Scheduler.manualSlots : 0)
+        guard taken < slots else { throw Violation("attempt \(taken + 1) of \(slots) in flight started \(passed) s after the ramp began") }
+    }
+
+    /// The transport is called with so many messages: what a receiver sees.
+    mutating func calls(_ messages: Int, _ now: Moment) throws {
         guard isLimited else { return }
         let time = seconds(now)
-        guard permitted(time) >= 1 - 1e-6 else { throw Violation("the rate permits \(permitted(time)) attempts, but one started") }
-        lowest = min(lowest, Double(starts) - rate * time)
-        starts += 1
+        for number in 0..<messages {
+            guard permitted(time) >= 1 - 1e-6 else {
+                throw Violation("the rate permits \(number) attempts, but the transport was called with \(messages)")
+            }
+            lowest = min(lowest, Double(starts) - rate * time)
+            starts += 1
+            try climbs(time)
+        }
+    }
+
+    private mutating func climbs(_ time: Double) throws {
         guard hasRamp else { return }
         if isInterrupted { (isInterrupted, ramp) = (false, (time, 0)) }
         guard let (since, count) = ramp else { return }
@@ -44,8 +63,6 @@ struct PaceJudge {
         }
         let most = 1 + low * passed + (rate - low) * passed * passed / (2 * whole)
         guard Double(count) + 1 <= most + 1e-6 else { throw Violation("attempt \(count + 1) started \(passed) s after the ramp began") }
-        let slots = Int(1 + Double(options.maxInFlight - 1) * passed / whole) + (isOnDemand ? Scheduler.manualSlots : 0)
-        guard taken < slots else { throw Violation("attempt \(taken + 1) of \(slots) in flight started \(passed) s after the ramp began") }
         ramp = (since, count + 1)
     }
 

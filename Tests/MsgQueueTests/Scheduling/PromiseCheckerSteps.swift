@@ -102,6 +102,24 @@ extension PromiseChecker {
         try takesTurn(message, isAllowed: isAllowed && hasBudget(message, simulation), simulation, fail)
     }
 
+    /// The transport is called.
+    mutating func calls(_ messages: [SimulatedMessage], _ simulation: Simulation) throws {
+        guard !isDisabled else { return }
+        try pace.calls(messages.count, simulation.now)
+        var last: [Name: (sequence: Int64, place: Int)] = [:]
+        for (place, message) in messages.enumerated() {
+            if let before = last[message.conversation] {
+                guard before.place == place - 1 else {
+                    throw Violation("the messages of \(message.conversation.text) are apart in a batch")
+                }
+                guard before.sequence < message.sequence else {
+                    throw Violation("a batch has message \(message.sequence) behind \(before.sequence) of its conversation")
+                }
+            }
+            last[message.conversation] = (message.sequence, place)
+        }
+    }
+
     mutating func expires(_ message: SimulatedMessage, _ simulation: Simulation) throws {
         guard !isDisabled else { return }
         guard hasExpired(message, simulation.now) else { throw Violation("message \(message.sequence) expired too early") }
@@ -217,10 +235,7 @@ extension PromiseChecker {
         guard slotsTaken(simulation) < slots, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
         return heads(simulation).first { head in
             let isAllowed = maySendBacklog(head.conversation, simulation) && hasBudget(head, simulation)
-            let own = (direct.contains(head.sequence) && head.isPlain) || retriesByTimer(head, simulation)
-            // In the background no timer ends the delay of a skipped message.
-            let isWoken = skips[head.sequence] == nil || isAwake(simulation) || session != nil
-            return isReady(head, now) && isWoken && (isAllowed || own)
+            return isReady(head, now) && (isAllowed || direct.contains(head.sequence) || retriesByTimer(head, simulation))
         }
     }
 

@@ -18,11 +18,27 @@ import Testing
             options.rateBurst = pacing.pick([1, 1, 3])
             options.rampUp = pacing.pick([0, 0, 8_000])
         }
-        let simulation = Simulation(options)
+        // Its own generator, so that a seed without batches and skips does what it did before.
+        var batching = SeededGenerator(seed &+ 95_000)
+        var limits: BatchLimits?
+        if batching.chance(35) {
+            var chosen = BatchLimits()
+            chosen.maxMessages = batching.pick([1, 3, 100])
+            chosen.linger = batching.pick([0, 0, 400, 5_000])
+            chosen.singleConversation = batching.chance(20)
+            limits = chosen
+        }
+        let skips = batching.pick([0, 0, 20])
+        let simulation = Simulation(options, batches: limits)
         simulation.checker.isDisabled = true
         simulation.answersInCall = random.chance(20)
         for _ in 0..<random.int(0...6) { simulation.preload([random.pick(Self.conversations)]) }
         for step in 0..<80 {
+            if skips > 0, batching.chance(skips), let flight = simulation.flights.first {
+                try simulation.answer(flight.sequence, .skipped)
+            } else if limits?.linger ?? 0 > 0, batching.chance(20) {
+                simulation.enqueue(batching.pick(Self.conversations))
+            }
             try act(simulation, &random)
             try simulation.engine.expireOverdue()
             try simulation.settle()
@@ -157,11 +173,14 @@ private struct Claim {
 
     /// nil: the text is true.
     func violation(_ simulation: Simulation) throws -> String? {
+        if says("as soon as") { return try withBatch(simulation) }
         if wait.ahead != nil { return try othersFirst(simulation) }
         // Attempts and drains that are under way may end meanwhile: what follows them is not what the text is about.
         let scheduler = simulation.scheduler
         guard scheduler.session == nil, scheduler.slotsTaken < scheduler.slots, !simulation.hasStart else { return nil }
         if sequence == nil, scheduler.flights.values.contains(where: \.isEnded) { return nil }
+        // A batch may wait for more messages after any other wait.
+        if scheduler.limits?.linger ?? 0 > 0 { return nil }
         if says("permits the next attempt") { return try atThatRate(simulation) }
         if says("when connected") { return try whenConnected(simulation) }
         if says("the next time the queue runs") || says("when the queue runs") { return try atNextRun(simulation) }
@@ -197,6 +216,14 @@ private struct Claim {
             return "another time than \(wait.until - simulation.now.wall) ms"
         }
         return try exactly(wait.until, Future(simulation))
+    }
+
+    /// At `wait.until` at the latest.
+    private func withBatch(_ simulation: Simulation) throws -> String? {
+        guard says("in \(Words.interval(wait.until - simulation.now.wall))") else { return "another time" }
+        let future = Future(simulation)
+        try future.run(until: wait.until)
+        return isMet(future) || hasExpired(future) ? nil : "not attempted after \(wait.until - simulation.now.wall) ms: \(future.started)"
     }
 
     /// An attempt of any message, at `wait.until`.

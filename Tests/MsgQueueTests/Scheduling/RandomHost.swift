@@ -71,6 +71,12 @@ struct RandomHost {
             limits = chosen
         }
         simulation = Simulation(options, batches: limits)
+        // In batches with a rate, and in some others, reads and calls take time.
+        var working = SeededGenerator(seed &+ 66_000)
+        if working.chance(limits != nil && options.ratePerSecond > 0 ? 80 : 30) {
+            let most = working.pick([1, 3, 40, 300] as [Int64])
+            simulation.engine.workTime = { working.chance(60) ? working.int64(0...most) : 0 }
+        }
         isRough = random.chance(50)
         usesKeys = random.chance(40)
         // From few long conversations to many short ones; longer than the window of a lane and the chunk of a scan.

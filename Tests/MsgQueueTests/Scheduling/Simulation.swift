@@ -132,6 +132,11 @@ final class Simulation: SimulationObserver {
         note(.started(message.sequence, conversation, hand))
     }
 
+    func calls(_ messages: [SimulatedMessage]) throws {
+        note(.called(messages.map(\.sequence)))
+        try checker.calls(messages, self)
+    }
+
     func timesOut(_ flight: Flight) { note(.timedOut(flight.sequence)) }
 
     func skips(_ sequence: Int64) {
