@@ -3,12 +3,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "child.h"
+#include "faults.h"
 #include "files.h"
 #include "scene.h"
 #include "stores.h"
@@ -63,23 +63,20 @@ static void fill(struct scene *scene) {
   scene_close(scene);
 }
 
-/* Runs the change in a process that is killed by the first write beyond `limit` bytes of a file, or after the change. */
-static void run_until(const struct scene *scene, void (*change)(msgq_queue *), rlim_t limit) {
+/* Runs the change in a process that is killed before the n-th change of a file of the store, or after the change. */
+static void run_until(const struct scene *scene, void (*change)(msgq_queue *), int number) {
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    const struct rlimit files = { limit, limit }, cores = { 0, 0 };
     msgq_queue *queue = NULL;
-    setrlimit(RLIMIT_CORE, &cores);
-    signal(SIGXFSZ, SIG_DFL);
     if (msgq_open(scene->path, &scene->options, &queue) != MSGQ_OK) _exit(1);
-    setrlimit(RLIMIT_FSIZE, &files);
+    fault_change(scene->directory, number);
     change(queue);
     kill(getpid(), SIGKILL);
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(WIFSIGNALED(status) && (WTERMSIG(status) == SIGXFSZ || WTERMSIG(status) == SIGKILL));
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 static bool same(const msgq_counts *left, const msgq_counts *right) {
@@ -87,7 +84,7 @@ static bool same(const msgq_counts *left, const msgq_counts *right) {
 }
 
 static void check_kills(void (*change)(msgq_queue *)) {
-  static const rlim_t limits[] = { 0, 32, 4096, 100 << 10, 1 << 20, 2 << 20, 4 << 20, 5 << 20, 6 << 20, 7 << 20, 9 << 20, 1 << 30 };
+  enum { first_kills = 6, kills = 16 };
   struct scene scene;
   struct snapshot before;
   unsigned complete = 0, uncommitted = 0;
@@ -95,13 +92,17 @@ static void check_kills(void (*change)(msgq_queue *)) {
   snapshot_take(&before, scene.directory);
   scene_open(&scene);
   const msgq_counts first = counts_of(&scene, NULL);
+  fault_change(scene.directory, 0);
   change(scene.queue);
+  const int changes = fault_changes();
   const msgq_counts second = counts_of(&scene, NULL);
   scene_close(&scene);
-  for (size_t index = 0; index < sizeof limits / sizeof *limits; index++) {
+  CHECK(changes > first_kills);
+  for (int index = 1; index <= kills; index++) {
+    const int number = index <= first_kills ? index : changes * (index - first_kills) / (kills - first_kills) + (index == kills);
     msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
     snapshot_restore(&before, scene.directory);
-    run_until(&scene, change, limits[index]);
+    run_until(&scene, change, number);
     bool has_pages = file_exists(log_of(&scene)) && file_size(log_of(&scene)) > 4096;
     CHECK_RESULT(MSGQ_OK, msgq_check(scene.path, &report));
     CHECK(report.sound);
@@ -114,7 +115,7 @@ static void check_kills(void (*change)(msgq_queue *)) {
     put(&scene, NULL, "ana", "later");
     scene_close(&scene);
   }
-  /* With the last limit the change is complete; some of the others cut it short after pages were written. */
+  /* The last kill follows the change; some of the others cut it short after pages were written. */
   CHECK(complete > 0);
   CHECK(uncommitted > 0);
   snapshot_free(&before);
