@@ -158,7 +158,7 @@ package struct Explainer<Queue: QueuedMessages> {
                 if !isPermitted { wait.after = .rate }
             }
             // A drain ends the holds that no receiver requested.
-            wait.earliest = cause.reason == .holding ? scheduler.earliestStart(head, now) : cause.until
+            wait.earliest = cause.reason == .holding ? scheduler.earliestStart(head, conversation, now) : cause.until
             if head.expiresAt != 0, head.expiresAt <= cause.until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
             return wait
         }

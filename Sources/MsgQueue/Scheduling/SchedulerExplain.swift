@@ -14,8 +14,7 @@ extension Scheduler {
     private func explainWithoutRate(
         _ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment
     ) -> (reason: Explanation.Reason, until: Int64) {
-        var head = withExpectedDue(stored, now)
-        head.skippedUntil = skipEnd(head.sequence, conversation)
+        let head = withExpectedWaits(stored, conversation, now)
         if now.mono < storageRetryAt { return (.storage, wall(storageRetryAt, now)) }
         if !hasTransport { return (.noTransport, 0) }
         if !network.isOnline { return (.offline, 0) }
@@ -76,6 +75,13 @@ extension Scheduler {
         return head
     }
 
+    /// The same, with the end of the delay of a message that the transport skipped.
+    func withExpectedWaits(_ stored: Head, _ conversation: Name, _ now: Moment) -> Head {
+        var head = withExpectedDue(stored, now)
+        head.skippedUntil = skipEnd(head.sequence, conversation)
+        return head
+    }
+
     /// The end of the delay of a message that the transport skipped (monotonic), which only the index and the round contain; nil: none.
     private func skipEnd(_ sequence: Int64, _ conversation: Name) -> Int64? {
         if let end = round?.delay(of: sequence, in: conversation) { return end }
@@ -85,8 +91,7 @@ extension Scheduler {
 
     /// Whether the message waits because the transport skipped it, and not for its own retry.
     func isSkipped(_ stored: Head, _ conversation: Name, _ now: Moment) -> Bool {
-        var head = withExpectedDue(stored, now)
-        head.skippedUntil = skipEnd(head.sequence, conversation)
+        let head = withExpectedWaits(stored, conversation, now)
         return head.skipWait(now) > head.retryWait(now)
     }
 

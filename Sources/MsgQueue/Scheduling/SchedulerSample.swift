@@ -111,7 +111,7 @@ extension Scheduler {
         // Those behind a message that expires may be sent then.
         if let other, other.after == .expired, other.expiresAt <= soonest?.until ?? Int64.max { return other }
         guard var wait = soonest ?? other else { return nil }
-        for message in timed { wait.earliest = min(wait.earliest, earliestStart(message.head, now)) }
+        for message in timed { wait.earliest = min(wait.earliest, earliestStart(message.head, message.conversation, now)) }
         return wait
     }
 

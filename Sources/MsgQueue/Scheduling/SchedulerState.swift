@@ -6,8 +6,8 @@ extension Scheduler {
     // MARK: One message
 
     /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: it may be sent now.
-    func earliestStart(_ stored: Head, _ now: Moment) -> Int64 {
-        let delay = max(withExpectedDue(stored, now).wait(now), receiverHoldUntil.subtractingClamped(now.mono))
+    func earliestStart(_ stored: Head, _ conversation: Name, _ now: Moment) -> Int64 {
+        let delay = max(withExpectedWaits(stored, conversation, now).wait(now), receiverHoldUntil.subtractingClamped(now.mono))
         return delay > 0 ? now.wall.addingClamped(delay) : 0
     }
 
