@@ -81,7 +81,13 @@ TEST(X14_the_small_program_checks_itself) {
   scene_begin(&scene);
   size_t count = run_example("small", NULL, &scene, lines);
   REQUIRE(count == sizeof expected / sizeof expected[0]);
-  for (size_t index = 0; index < count; index++) CHECK_TEXT(expected[index], lines[index]);
+  /* The transport and the handler print on different threads. */
+  for (size_t line = 0; line < count; line++) {
+    bool found = false;
+    for (size_t index = 0; index < count; index++) found = found || strcmp(expected[line], lines[index]) == 0;
+    CHECK(found);
+  }
+  CHECK_TEXT("all checks passed", lines[count - 1]);
   scene_open(&scene);
   CHECK_NUMBER(1, counts_of(&scene, "ana").sent);
   scene_end(&scene);

@@ -99,7 +99,7 @@ import Testing
         #expect(MessageQueue.Status.allCases.map(\.iconName) == ["clock", "arrow-up", "check", "check-double", "eye", "alert"])
         #expect(MessageQueue.Connectivity.allCases.map(\.label) == ["Unknown", "Offline", "Online"])
         #expect(MessageQueue.FailureKind.offline.text == "No internet connection. Your message is saved and you can retry later.")
-        #expect(Set(MessageQueue.FailureKind.allCases.map(\.text)).count == 11)
+        #expect(Set(MessageQueue.FailureKind.allCases.map(\.text)).count == 12)
         for kind in MessageQueue.FailureKind.allCases { #expect(MessageQueue.FailureKind(kind.engine) == kind) }
         #expect(MessageQueue.FailureKind(MsgQueue.FailureKind.none) == nil)
     }
