@@ -232,14 +232,19 @@ final class PendingWrites {
     /// Rolls back. The facts of the transaction are kept and written later; the beginnings of attempts are withdrawn.
     func rollBack(_ error: QueueError, keeping fact: Fact? = nil) {
         withdraw(keeping: fact)
-        if error.isIndex, !isMakingRoom, maintenance.rebuildIndexes(error) {
+        // Attempts to make room follow one another at once. Only the first failure begins a pause, after the last of them.
+        guard !isMakingRoom else {
+            if !error.isFull { health.report(error) }
+            return
+        }
+        if error.isIndex, maintenance.rebuildIndexes(error) {
             isMakingRoom = true
             defer { isMakingRoom = false }
             saveUnsaved()
             if unsaved.isEmpty { return }
         }
         // On a full disk outcomes are written at once, into the reserved room.
-        if error.isFull, !isMakingRoom {
+        if error.isFull {
             isMakingRoom = true
             defer { isMakingRoom = false }
             while store.freeSpace() {
