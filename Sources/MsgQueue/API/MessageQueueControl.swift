@@ -50,15 +50,20 @@ extension MessageQueue {
     // MARK: The environment
 
     /// Reports that the program went to the background or came to the foreground. In the background the engine does not start sending,
-    /// unless ``Options/sendInBackground`` is set; a message that is sent directly is still sent, also when its time comes. Coming to the foreground is a trigger.
+    /// unless ``Options/sendInBackground`` is set; a message that is sent directly is still sent, also when its time comes. Coming to the
+    /// foreground is a trigger.
     public func setBackground(_ isInBackground: Bool) throws(Error) { try engine.setLifecycle(isInBackground: isInBackground) }
 
     /// Reports connectivity.
     ///
-    /// - Parameter reason: Why there is no connection, for example "connection refused by 127.0.0.1:4222". ``state()``, ``explain(_:)`` and
-    ///   the event repeat it, and each change of it is a line of the log. It becomes one line of at most 255 bytes, without user names
-    ///   and passwords of URLs. The text of an outcome ``Outcome/offline(reason:)`` is used in the same way. Ignored unless `connectivity`
-    ///   is `.offline`.
+    /// - Parameters:
+    ///   - connectivity: Whether there is a connection.
+    ///   - link: The kind of the connection; while offline it is `.none`, whatever is given.
+    ///   - isMetered: Whether data is charged by its volume; see ``Options/unmeteredOnly``.
+    ///   - reason: Why there is no connection, for example "connection refused by 127.0.0.1:4222". ``state()``, ``explain(_:)`` and the
+    ///     event repeat it, and each change of it is a line of the log. It becomes one line of at most 255 bytes, without user names and
+    ///     passwords of URLs. The text of an outcome ``Outcome/offline(reason:)`` is used in the same way. Ignored unless `connectivity`
+    ///     is `.offline`.
     /// - Throws: `.conflict` while the monitor reports it.
     public func setConnectivity(
         _ connectivity: Connectivity, link: Link = .other, isMetered: Bool = false, reason: String? = nil

@@ -235,10 +235,10 @@ class Handle:
                 self.poll_threads.end_log()
 
 
-def refuse_copy(self: object, _: object) -> NoReturn:
-    """Refuses `copy` and `pickle`; the `__reduce_ex__` of a queue."""
+def refuse_copy(queue: object) -> NoReturn:
+    """Refuses `copy` and `pickle` of a queue."""
     raise TypeError(
-        f"a {type(self).__name__} cannot be copied or pickled, because one process owns a store: in another process "
+        f"a {type(queue).__name__} cannot be copied or pickled, because one process owns a store: in another process "
         "open a queue on another store, or enqueue into this one through msgqueue.control"
     )
 

@@ -311,7 +311,7 @@ class Reason(_Named):
     NONE = 0
     """Nothing to wait for: it was sent, or is a recorded one."""
     NEXT = 1
-    """It starts as soon as an attempt may; while its batch waits for more messages (`linger`), at `until` at the latest."""
+    """It starts as soon as an attempt may; while its batch waits for more (`linger`), at `until` at the latest."""
     SENDING = 2
     FAILED = 3
     """It needs a person: retry, edit, delete."""

@@ -56,7 +56,7 @@ class MissingFileError(InvalidError, FileNotFoundError):
 
     def __init__(self, detail: str = "", filename: str | None = None) -> None:
         super().__init__(detail)
-        self.errno = ENOENT
+        self.errno: int | None = ENOENT
         self.filename = filename
 
     def __reduce__(self) -> tuple[type[MissingFileError], tuple[str, str | None]]:

@@ -6,7 +6,7 @@ import ctypes
 import os
 import weakref
 from types import TracebackType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NoReturn, SupportsIndex
 
 from . import _arguments, _logs, _options
 from ._callbacks import BatchTransport, EventHandler, Transport, logger, raise_interruption
@@ -305,7 +305,8 @@ class MessageQueue:
             # The first exception is the one that the caller must see.
             logger.warning("closing %s", self._path, exc_info=True)
 
-    __reduce_ex__ = refuse_copy
+    def __reduce_ex__(self, _: SupportsIndex) -> NoReturn:
+        refuse_copy(self)
 
     def __repr__(self) -> str:
         return f"<MessageQueue {self._path!r}{' closed' if self.closed else ''}>"

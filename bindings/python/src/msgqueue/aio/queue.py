@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
 from .. import _arguments, _drafts
 from .._arguments import Body, Duration, Time
@@ -168,7 +168,8 @@ class MessageQueue:
             # The first exception is the one that the caller must see.
             logger.warning("closing %s", self._path, exc_info=True)
 
-    __reduce_ex__ = refuse_copy
+    def __reduce_ex__(self, _: SupportsIndex) -> NoReturn:
+        refuse_copy(self)
 
     def __repr__(self) -> str:
         state = " not open" if self._calls.session is None else " closed" if self.closed else ""
