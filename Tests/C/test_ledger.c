@@ -13,6 +13,7 @@ struct refuser {
   size_t text;         /* bytes of each text */
   atomic_int sends;    /* while it is not 0, messages are sent, and it is decreased */
   atomic_int attempts;
+  atomic_int end; /* as soon as there were so many attempts, messages are skipped */
 };
 
 static void explain_attempt(char *text, size_t size, const char *id, uint32_t attempt) {
@@ -24,6 +25,7 @@ static void explain_attempt(char *text, size_t size, const char *id, uint32_t at
 
 static msgq_verdict refuse(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   struct refuser *refuser = context;
+  if (atomic_load(&refuser->attempts) >= atomic_load(&refuser->end)) return MSGQ_VERDICT_SKIPPED;
   atomic_fetch_add(&refuser->attempts, 1);
   if (atomic_load(&refuser->sends) > 0) {
     atomic_fetch_sub(&refuser->sends, 1);
@@ -46,9 +48,10 @@ static void begin_refusing(struct scene *scene, struct refuser *refuser, uint32_
   REQUIRE_OK(msgq_set_transport(scene->queue, refuse, refuser, NULL));
 }
 
-/* Drains until the transport was called so often, or nothing is left to try. */
+/* Drains until so many attempts were made, or nothing is left to try. (A drain does not end while retries are due.) */
 static void make_attempts(struct scene *scene, struct refuser *refuser, int count) {
   int end = atomic_load(&refuser->attempts) + count;
+  atomic_store(&refuser->end, end);
   while (atomic_load(&refuser->attempts) < end && counts_of(scene, NULL).queued > 0) {
     msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
     options.batch = (uint32_t)(end - atomic_load(&refuser->attempts));
