@@ -368,7 +368,10 @@ final class Database {
             isPoisoned = true
             throw QueueError(.unknown, "flushing the log of \(path) failed (SQLite \(result)): \(Posix.lastError())")
         }
-        try checkFiles(thoroughly: false)
+        do throws(QueueError) { try checkFiles(thoroughly: false) } catch {
+            // What was committed is in the log, which may be a file that was removed.
+            throw QueueError(.unknown, error.detail)
+        }
         flushedFrames = logFrames
         flushes += 1
     }

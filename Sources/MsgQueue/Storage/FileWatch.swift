@@ -9,8 +9,9 @@ struct FileWatch {
     private var database: Known?
     private var checkedAt = 0
     private var log: FileIdentity?
-    /// A hash of the first pages of the database. They include the page of the table `state`, which every session changes.
-    private var beginning: UInt64 = 0
+    /// A hash of the first pages of the database. They include the page of the table `state`, which every session changes. nil: unknown,
+    /// because reading them failed.
+    private var beginning: UInt64?
 
     private struct Known: Equatable {
         let file: FileIdentity
@@ -42,12 +43,12 @@ struct FileWatch {
     /// Records the database after a change of this process.
     mutating func record() {
         guard database != nil else { return }
+        beginning = nil
         do throws(QueueError) {
-            let known = Known(try Posix.status(descriptor, path))
+            database = Known(try Posix.status(descriptor, path))
             beginning = try fingerprint()
-            database = known
         } catch {
-            // The next check reports the difference.
+            // A failed read is no change from outside: the next check takes the present content as the expected one.
             Log.warning(error.detail)
         }
     }
@@ -87,11 +88,12 @@ struct FileWatch {
         let now = Known(status)
         guard now.file == known.file else { throw removed(path) }
         if now != known {
+            let present = try fingerprint()
             // New times with the same content are harmless.
-            guard now.size == known.size, try fingerprint() == beginning else {
+            guard beginning == nil || now.size == known.size && present == beginning else {
                 throw QueueError(.unknown, "\(path) was modified from outside while the queue was open")
             }
-            database = now
+            (database, beginning) = (now, present)
         }
         guard try Posix.status(StorePath.log(of: path)).map(FileIdentity.init) == log else { throw removed(StorePath.log(of: path)) }
     }
