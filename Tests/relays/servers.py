@@ -201,9 +201,14 @@ class Proxy:
         while True:
             try:
                 near = server.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 return
+            try:
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                # The server does not listen yet, or no longer.
+                near.close()
+                continue
             self._peers += [near, far]
             threading.Thread(target=self._pump, args=(near, far, False), daemon=True).start()
             threading.Thread(target=self._pump, args=(far, near, True), daemon=True).start()

@@ -98,7 +98,8 @@ def test_B4_nats_certificate_that_is_not_trusted(broker: NatsServer, tmp_path: P
 def test_B4_nats_only_the_message_that_ends_the_connection_fails(
     broker: NatsServer, tmp_path: Path, batch: bool
 ) -> None:
-    checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
+    # In calls of their own another message may be without an answer when the connection ends again.
+    checks.only_the_culprit_fails(broker, tmp_path, batch=batch, most=0 if batch else 1)
 
 
 def test_B4_nats_away_and_back(broker: NatsServer, tmp_path: Path) -> None:
