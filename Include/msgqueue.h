@@ -1467,8 +1467,7 @@ typedef struct msgq_statistics {
   uint64_t file_bytes; /* size of the database file, without the log, which gets changes first, and
                           without reserved space */
   uint64_t free_bytes; /* unused part of it: new messages use it, and a queue that is idle for some
-                          seconds gives most of it back to the file system. A store made by version
-                          0.1 keeps it until a close that finds more than half of the file unused */
+                          seconds gives most of it back to the file system */
 } msgq_statistics;
 
 msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);

@@ -37,7 +37,7 @@ extension MessageQueue {
         /// The size of the database file, without the log and reserved space.
         public let fileBytes: Int
         /// The unused part of the file. New messages use it, and a queue that is idle for some seconds gives most of it back to the file
-        /// system. A store made by version 0.1 keeps it until a close that finds more than half of the file unused.
+        /// system.
         public let freeBytes: Int
 
         let engine: MsgQueue.Statistics

@@ -71,7 +71,7 @@ package struct Row {
         checksum.add(notBefore)
         checksum.add(expiresAt)
         checksum.add(unmeteredOnly ? 1 : 0)
-        // Rows of layout 1 have neither, and their checksums do not include them.
+        // Rows that are older than these columns have neither, and their checksums do not include them.
         if priority != 0 || replaceKey != nil {
             checksum.add(priority)
             checksum.add(replaceKey ?? "")
@@ -88,7 +88,7 @@ package struct Row {
             RowFlags(progress).rawValue
         )
         withUnsafeBytes(of: values) { checksum.add($0) }
-        // Rows of layout 1 have none of these, and their checksums do not include them.
+        // Rows that are older than these columns have none of them, and their checksums do not include them.
         let later = (progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime)
         if later != (0, 0, 0, 0) { withUnsafeBytes(of: later) { checksum.add($0) } }
         return checksum.stored

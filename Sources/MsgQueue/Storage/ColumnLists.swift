@@ -22,10 +22,6 @@ enum MessageColumn: Int, Columns {
 
     /// The columns that an edit changes.
     static let edited: [MessageColumn] = [.editedAt, .contentHash, .bodySize, .body]
-
-    static let addedInLayout2: [MessageColumn: String] = [
-        .deliveredAt: "0", .readAt: "0", .dueBoot: "0", .dueUptime: "0", .priority: "0", .replaceKey: "NULL",
-    ]
 }
 
 /// The columns of a `Head`: what the scheduler needs of a queued message.
@@ -55,5 +51,4 @@ enum ConversationColumn: Int, Columns {
 
     static let names = columnNames()
     static let counts: [ConversationColumn] = [.queued, .sent, .delivered, .read, .failed, .received, .unread, .unsentBytes]
-    static let addedInLayout2: [ConversationColumn: String] = [.proof: "0"]
 }

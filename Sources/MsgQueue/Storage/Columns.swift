@@ -3,16 +3,18 @@
 protocol Columns: CaseIterable, Hashable, CodingKey, RawRepresentable<Int> {
     /// The column names in the order of the cases. Computed once, by `columnNames()`.
     static var names: [String] { get }
-    /// The columns added in layout 2, each with the expression that replaces it when a store of layout 1 is read.
-    static var addedInLayout2: [Self: String] { get }
+    /// The columns that an upgrade added: the first layout that has them, and the expression that replaces them when an older store is read.
+    static var added: [Self: (layout: Int64, value: String)] { get }
 }
 
 extension Columns {
-    static var addedInLayout2: [Self: String] { [:] }
+    static var added: [Self: (layout: Int64, value: String)] { [:] }
 
     /// Returns the select list for a store of the given layout.
     static func list(ofLayout layout: Int64) -> String {
-        let columns = zip(allCases, names).map { column, name in layout < 2 ? addedInLayout2[column] ?? name : name }
+        let columns = zip(allCases, names).map { column, name in
+            if let later = added[column], layout < later.layout { later.value } else { name }
+        }
         return columns.joined(separator: ", ")
     }
 

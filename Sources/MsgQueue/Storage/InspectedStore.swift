@@ -13,7 +13,7 @@ final class InspectedStore {
     /// nil: the row is damaged or cannot be read.
     var state: StoreState? { opened.state }
     var isSchemaReplaced: Bool { opened.isSchemaReplaced }
-    /// Whether it has the tables that layout 2 got later.
+    /// Whether it has the tables that the first builds of layout 2 did not have.
     var hasHistoryTables: Bool { (try? reader.hasHistoryTables()) ?? false }
     /// A replaced schema has no other one of these tables.
     var hasOwnIDs: Bool { isSchemaReplaced || hasHistoryTables }
@@ -32,10 +32,10 @@ final class InspectedStore {
     }
 
     /// Throws `invalid` (the file does not exist), `permission`, `locked`, `tooNew`, and `corrupt` when its tables cannot be found.
-    init(_ given: String) throws(QueueError) {
+    init(_ given: String, _ own: Layout = .current) throws(QueueError) {
         path = try StorePath.resolve(given)
         lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true)
-        do throws(QueueError) { opened = try Self.open(lock) } catch {
+        do throws(QueueError) { opened = try Self.open(lock, own) } catch {
             lock.release()
             // SQLite reports a damaged schema as an error in a statement, and damaged pages in several ways.
             throw [.internal, .tooLarge].contains(error.code) ? QueueError(.corrupt, "\(path) is damaged: \(error.detail)") : error
@@ -52,25 +52,26 @@ final class InspectedStore {
     /// A log that does not belong to the database.
     private struct ForeignLog: Error {}
 
-    private static func open(_ lock: StoreLock) throws(QueueError) -> Opened {
+    private static func open(_ lock: StoreLock, _ own: Layout) throws(QueueError) -> Opened {
         let path = lock.path
         let log = StorePath.log(of: path)
         guard try Posix.status(lock.descriptor, path).st_size > 0 else {
             throw QueueError(.corrupt, "\(path) is not a message store: it is empty")
         }
+        try StoreHeader.refuseDevelopment(try Posix.read(lock.descriptor, at: 0, count: 100, path), path)
         let first: QueueError
         do {
-            return try attempt(lock)
+            return try attempt(lock, own)
         } catch let error as QueueError {
             guard error.code == .corrupt || error.code == .internal || error.code == .storage else { throw error }
             first = error
         } catch {
-            var opened = try attemptWithoutLog(lock)
+            var opened = try attemptWithoutLog(lock, own)
             opened.findings.append("\(log) does not belong to the database and was ignored")
             return opened
         }
         // The log may be the damaged file.
-        if try Posix.status(log) != nil, var opened = try? attemptWithoutLog(lock) {
+        if try Posix.status(log) != nil, var opened = try? attemptWithoutLog(lock, own) {
             opened.findings.append(
                 isForeign(lock, opened)
                     ? "\(log) does not belong to the database and was ignored"
@@ -78,7 +79,7 @@ final class InspectedStore {
             return opened
         }
         for ignoringLog in [false, true] {
-            guard let opened = try? attempt(lock, ignoringLog: ignoringLog, searching: true) else { continue }
+            guard let opened = try? attempt(lock, own, ignoringLog: ignoringLog, searching: true) else { continue }
             if opened.state != nil || Self.hasMessages(opened) { return opened }
             opened.database.close()
         }
@@ -98,13 +99,15 @@ final class InspectedStore {
         }
     }
 
-    private static func attemptWithoutLog(_ lock: StoreLock) throws(QueueError) -> Opened {
+    private static func attemptWithoutLog(_ lock: StoreLock, _ own: Layout) throws(QueueError) -> Opened {
         do {
-            return try attempt(lock, ignoringLog: true)
+            return try attempt(lock, own, ignoringLog: true)
         } catch let error as QueueError { throw error } catch { throw QueueError(.internal, "a log was applied that was to be ignored") }
     }
 
-    private static func attempt(_ lock: StoreLock, ignoringLog: Bool = false, searching: Bool = false) throws -> Opened {
+    private static func attempt(
+        _ lock: StoreLock, _ own: Layout, ignoringLog: Bool = false, searching: Bool = false
+    ) throws -> Opened {
         let path = lock.path
         var view = try StoreView(path: path, database: lock.descriptor, ignoringLog: ignoringLog)
         var findings: [String] = []
@@ -112,21 +115,20 @@ final class InspectedStore {
         if searching {
             let found = try search(lock, ignoringLog: ignoringLog)
             view = found.view
-            layout = Schema.version
+            layout = own.version
             findings += found.findings
         } else {
             let raw = try Posix.read(lock.descriptor, at: 0, count: 100, path)
-            layout = try StoreHeader.check(with: try view.header(), raw: raw, path)
-            do throws(QueueError) { try LogBinding.checkUpgrade(view, raw, layout: layout) } catch { throw ForeignLog() }
+            layout = try StoreHeader.check(with: try view.header(), raw: raw, path, own)
         }
         let database = try Database(view: view, lengthLimit: Store.lengthLimit)
         do {
-            if !searching { try StoreSurvey.checkObjects(database, layout) }
+            if !searching { try StoreSurvey.checkObjects(database, layout, own) }
             var state: StoreState?
-            do throws(QueueError) { state = try StoreState.read(database, layout: layout) } catch {}
+            do throws(QueueError) { state = try StoreState.read(database) } catch {}
             if state == nil { findings.append("the table state is damaged") }
             var binding = LogBinding()
-            if layout >= 2, let found = try? LogBinding(view, page: try StoreSurvey.statePage(database)) { binding = found }
+            if let found = try? LogBinding(view, page: try StoreSurvey.statePage(database)) { binding = found }
             if let log = view.log, !log.isEmpty {
                 do throws(QueueError) { try binding.check(log, path) } catch { throw ForeignLog() }
             }
@@ -177,7 +179,7 @@ final class InspectedStore {
     func loss(lastSequence: Int64) -> (LostTail?, finding: String?) {
         let wasOpen = opened.binding.isRawOpen ?? (state.map { $0.mark == .open } ?? false)
         do throws(QueueError) {
-            let loss = try LostTail.find(opened.view, opened.binding, wasOpen: wasOpen, layout: layout, lastSequence: lastSequence)
+            let loss = try LostTail.find(opened.view, opened.binding, wasOpen: wasOpen, lastSequence: lastSequence)
             return (loss, loss?.text)
         } catch {
             return (nil, error.detail)

@@ -6,7 +6,7 @@
 enum Schema {
     /// "msgq".
     static let applicationID: Int64 = 0x6d73_6771
-    static let version: Int64 = 2
+    static let version = Layout.current.version
 
     /// The statements that create a store.
     static let statements = tables + historyTables + [priorityIndex, firstState]
@@ -136,41 +136,10 @@ enum Schema {
     static let priorityIndex = "CREATE INDEX \(priorityIndexName) ON message(priority) WHERE priority != 0 AND status = 0"
     static let priorityIndexName = "message_priority"
 
-    /// The statements that upgrade a store from layout 1 to layout 2, in one transaction.
-    static let upgrade: [String] =
-        ["generation", "log_base", "hold_until", "hold_delay", "hold_boot", "hold_uptime", "checksum"].map { add($0, to: "state") }
-        + [add("priority", to: "message"), "ALTER TABLE message ADD COLUMN replace_key TEXT"]
-        + ["delivered_at", "read_at", "due_boot", "due_uptime"].map { add($0, to: "message") }
-        + [
-            add("proof", to: "conversation"), "UPDATE conversation SET proof = \(proof)", failedIndex, replaceIndex,
-            priorityIndex, "PRAGMA user_version = 2",
-        ]
-
-    private static func add(_ column: String, to table: String) -> String {
-        "ALTER TABLE \(table) ADD COLUMN \(column) INTEGER NOT NULL DEFAULT 0"
-    }
-
-    /// The value of the column `proof` of `conversation`, a checksum of the row.
-    private static let proof =
-        "3 * queued + 5 * sent + 7 * delivered + 11 * \"read\" + 13 * failed + 17 * received + 19 * unread + 23 * unsent_bytes + 29 * last_seq"
-
     /// The names of all objects in a store, sorted.
     static let objects = [
         "attempt", "conversation", "conversation_recent", "history", "history_in", "in_flight", "large_body", "message",
         "message_conversation", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority",
         "message_queued", "message_replace", "message_waiting", "recent", "recent_gone", "recent_own", "state",
     ]
-
-    /// Whether these are the sorted names of all objects in a store of the given layout.
-    static func hasObjects(_ names: [String], ofLayout layout: Int64) -> Bool {
-        var absent: Set = ["history", "history_in", "recent_own", priorityIndexName]
-        guard layout >= 2 else {
-            absent.formUnion(["message_failed_in", "message_replace"])
-            return names == objects.filter { !absent.contains($0) }
-        }
-        // Builds before the release of layout 2 made stores without the tables of the history or without the index of priorities.
-        if names.contains("history") { absent.subtract(["history", "history_in", "recent_own"]) }
-        if names.contains(priorityIndexName) { absent.remove(priorityIndexName) }
-        return names == objects.filter { !absent.contains($0) }
-    }
 }

@@ -74,7 +74,9 @@ package final class Store {
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
-    package init(path given: String, options: Options) throws(QueueError) {
+    package convenience init(path: String, options: Options) throws(QueueError) { try self.init(path: path, options: options, .current) }
+
+    init(path given: String, options: Options, _ layout: Layout) throws(QueueError) {
         let path = try StorePath.resolve(given)
         isReadOnly = options.readOnly
         compacts = MaintenanceRule.changesByItself(options)
@@ -85,13 +87,14 @@ package final class Store {
         let survey: StoreSurvey
         do throws(QueueError) {
             let view = try StoreView(path: path, database: lock.descriptor)
-            let reading = try Self.reading(view)
+            let reading = try Self.reading(view, layout)
             do throws(QueueError) {
-                survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot)
+                survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot, layout)
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
                 loss = survey.loss
-                if !options.readOnly, survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes {
-                    try Self.dryRun(lock, reading, survey, currentBoot)
+                let isChanged = survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes
+                if !options.readOnly, isChanged || survey.layout < layout.version {
+                    try Self.dryRun(lock, reading, survey, currentBoot, layout)
                 }
                 if let unread = view.readError { throw unread }
             } catch {
@@ -115,7 +118,7 @@ package final class Store {
             database.prepareLog = { [unowned self] () throws(QueueError) in try prepareLog() }
         }
         do throws(QueueError) {
-            try start(survey)
+            try start(survey, layout)
         } catch {
             database.rollback()
             close(clean: false)
@@ -124,9 +127,9 @@ package final class Store {
     }
 
     /// Opens the database in a view, with all protections. Detects a damaged schema.
-    private static func reading(_ view: StoreView) throws(QueueError) -> Database {
+    private static func reading(_ view: StoreView, _ layout: Layout) throws(QueueError) -> Database {
         let raw = try Posix.read(view.database, at: 0, count: 100, view.path)
-        try LogBinding.checkUpgrade(view, raw, layout: try StoreHeader.check(with: try view.header(), raw: raw, view.path))
+        _ = try StoreHeader.check(with: try view.header(), raw: raw, view.path, layout)
         do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
             throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
         }
@@ -134,11 +137,11 @@ package final class Store {
 
     /// Performs the changes of the opening in a view that is then discarded. If one fails, the store is refused.
     private static func dryRun(
-        _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String
+        _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String, _ layout: Layout
     ) throws(QueueError) {
         let store = Store(over: view, lock, boot)
         do throws(QueueError) {
-            try store.start(survey)
+            try store.start(survey, layout)
             _ = try store.firstExpiry()
             _ = try store.conversationsWithFailures()
             _ = try store.hasPriorities()
@@ -213,7 +216,7 @@ package final class Store {
     }
 
     /// Continues from the state that the last owner left.
-    private func start(_ survey: StoreSurvey) throws(QueueError) {
+    private func start(_ survey: StoreSurvey, _ layout: Layout) throws(QueueError) {
         if let found = survey.state { (state, stateOnDisk) = (found, found) }
         // Also for the commit of an upgrade.
         isUnchecked = survey.needsCheck
@@ -221,7 +224,7 @@ package final class Store {
             try database.prepareChange()
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
-        try upgrade(survey)
+        try upgrade(survey, to: layout)
         nextSequence = state.sequenceCeiling + 1
         if survey.state == nil {
             try rebuildState()
@@ -247,19 +250,16 @@ package final class Store {
         if isMarked { state.bootID = currentBoot }
     }
 
-    /// Adds what a store of an earlier version lacks.
-    private func upgrade(_ survey: StoreSurvey) throws(QueueError) {
-        let isOlder = survey.layout < Schema.version
+    /// Adds what a store of an earlier layout or build lacks, in one transaction.
+    private func upgrade(_ survey: StoreSurvey, to layout: Layout) throws(QueueError) {
+        let statements = layout.statements(from: survey.layout)
         let hasHistory = try hasHistoryTables()
         if hasHistory { try readHistoryState() }
-        guard isOlder || !hasHistory || survey.lacksPriorityIndex else { return }
+        guard !statements.isEmpty || !hasHistory || survey.lacksPriorityIndex else { return }
         try begin()
-        if isOlder {
-            for sql in Schema.upgrade { try database.execute(sql) }
-        } else if survey.lacksPriorityIndex {
-            try database.execute(Schema.priorityIndex)
-        }
+        if survey.lacksPriorityIndex { try database.execute(Schema.priorityIndex) }
         if !hasHistory { try createHistory() }
+        for sql in statements { try database.execute(sql) }
         mustWriteState = true
         try commit(durable: true)
     }

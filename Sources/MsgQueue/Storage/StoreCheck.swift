@@ -32,8 +32,10 @@ package final class StoreCheck {
     }
 
     /// Checks the store at a path.
-    package static func run(_ path: String) throws(QueueError) -> CheckReport {
-        let store = try InspectedStore(path)
+    package static func run(_ path: String) throws(QueueError) -> CheckReport { try run(path, .current) }
+
+    static func run(_ path: String, _ layout: Layout) throws(QueueError) -> CheckReport {
+        let store = try InspectedStore(path, layout)
         defer { store.close() }
         let check = StoreCheck(store)
         try check.collect { _ in true }
@@ -218,8 +220,7 @@ package final class StoreCheck {
             defer { statement.finalize() }
             try statement.forEach { () throws(QueueError) in
                 let fields = Fields<ConversationColumn>(statement)
-                let counts = store.layout < 2 ? Counts(fields) : store.reader.checkedCounts(fields)
-                if let counts { stored[Name(fields.text(.name))] = counts } else { isReadable = false }
+                if let counts = store.reader.checkedCounts(fields) { stored[Name(fields.text(.name))] = counts } else { isReadable = false }
                 return true
             }
         } catch {

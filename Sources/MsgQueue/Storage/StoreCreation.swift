@@ -12,11 +12,11 @@ enum StoreCreation {
     }
 
     /// The page sizes of stores, in bytes; the first is that of new stores. A commit writes whole pages, so small ones make it cheaper.
-    /// Version 0.1 made stores with pages of 4096 bytes.
+    /// Development versions made stores with pages of 4096 bytes.
     static let pageSizes: [Int64] = [2048, 4096]
 
     /// Returns the bytes of an empty store. `usesLog`: its header selects the write-ahead log.
-    /// `vacuumsInSteps`: as new stores do; those of version 0.1 do not.
+    /// `vacuumsInSteps`: as new stores do; those of development versions do not.
     static func image(usesLog: Bool, pageSize: Int64 = pageSizes[0], vacuumsInSteps: Bool = true) throws(QueueError) -> [UInt8] {
         var first = StoreState()
         first.generation = Int64.random(in: 1...Int64.max)

@@ -7,7 +7,11 @@ package enum StoreSalvage {
 
     /// `given` must not exist. When the new store is opened, the attempts in flight of the old one count as interrupted by a crash.
     package static func run(from source: String, to given: String) throws(QueueError) -> CheckReport {
-        let store = try InspectedStore(source)
+        try run(from: source, to: given, .current)
+    }
+
+    static func run(from source: String, to given: String, _ layout: Layout) throws(QueueError) -> CheckReport {
+        let store = try InspectedStore(source, layout)
         defer { store.close() }
         let path = try StorePath.resolve(given)
         guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) already exists") }

@@ -50,30 +50,17 @@ struct StoreState: Equatable {
 
     // MARK: In the table
 
-    static func read(_ database: Database, layout: Int64) throws(QueueError) -> StoreState? {
-        let statement =
-            layout < 2
-            ? try database.statement(
-                """
-                SELECT sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
-                  0, 0, 0, 0, 0, 0, boot_id, 0 FROM state
-                """)
-            : try database.statement(
-                """
-                SELECT sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
-                  generation, log_base, hold_until, hold_delay, hold_boot, hold_uptime, boot_id, checksum FROM state
-                """)
+    /// nil: the row is missing or damaged.
+    static func read(_ database: Database) throws(QueueError) -> StoreState? {
+        let statement = try database.statement(
+            """
+            SELECT sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
+              generation, log_base, hold_until, hold_delay, hold_boot, hold_uptime, boot_id, checksum FROM state
+            """)
         let row = try statement.first { () throws(QueueError) in
             ((0..<17).map { statement.int($0) }, statement.text(17), statement.int(18))
         }
         guard let (integers, bootID, checksum) = row, let state = StoreState(integers, bootID) else { return nil }
-        guard layout >= 2 else {
-            guard state.isPlausible else { return nil }
-            // The log of the upgrade has this number as its base.
-            var upgraded = state
-            upgraded.generation = state.checksum
-            return upgraded
-        }
         return state.checksum == checksum ? state : nil
     }
 
@@ -97,10 +84,6 @@ struct StoreState: Equatable {
     }
 
     init() {}
-
-    private var isPlausible: Bool {
-        (0...MessageID.sequenceCeiling).contains(sequenceCeiling) && (0...sequenceCeiling).contains(foldedThrough)
-    }
 
     func write(_ database: Database) throws(QueueError) {
         let statement = try database.statement(
@@ -126,13 +109,17 @@ struct StoreState: Equatable {
 
     // MARK: In a page
 
-    /// Returns generation and base from a page of the file or of the log; nil: the page has no row of `state` in this layout.
-    static func binding(inPage page: [UInt8]) -> (generation: Int64, base: Int64, isOpen: Bool)? {
-        // The columns generation and log_base follow those of layout 1.
-        guard let record = TableLeaf.firstRecord(page), record.count >= 15, case .integer(let generation) = record[13],
-            case .integer(let base) = record[14], case .integer(let mark) = record[3]
+    /// Reads the row from a page of the file or of the log; nil: the page has no row of `state`. `isWhole`: the row matches its checksum.
+    static func read(page: [UInt8]) -> (state: StoreState, isWhole: Bool)? {
+        // In the table, boot_id stands before the totals.
+        guard let record = TableLeaf.firstRecord(page), record.count >= 20, case .text(let bootID) = record[4],
+            case .integer(let checksum) = record[19]
         else { return nil }
-        return (generation, base, mark == Mark.open.rawValue)
+        let integers = (record[1...3] + record[5...18]).compactMap { value -> Int64? in
+            if case .integer(let number) = value { number } else { nil }
+        }
+        guard let state = StoreState(integers, bootID) else { return nil }
+        return (state, state.checksum == checksum)
     }
 }
 
@@ -142,6 +129,7 @@ enum TableLeaf {
     enum Value: Equatable {
         case null
         case integer(Int64)
+        case text(String)
         case other
     }
 
@@ -178,6 +166,7 @@ enum TableLeaf {
                 var number = UInt64(bitPattern: Int64(Int8(bitPattern: page[position])))
                 for byte in page[position + 1..<position + size] { number = number << 8 | UInt64(byte) }
                 values.append(.integer(Int64(bitPattern: number)))
+            case 13... where type % 2 == 1: values.append(.text(String(decoding: page[position..<position + size], as: UTF8.self)))
             default: values.append(.other)
             }
             position += size

@@ -33,9 +33,11 @@ package struct LostTail: Sendable, Equatable {
 
 extension StoreSurvey {
     /// Reads the store through a view. Throws when the store must be refused.
-    static func take(_ view: StoreView, _ database: Database, currentBoot: String) throws(QueueError) -> StoreSurvey {
+    static func take(
+        _ view: StoreView, _ database: Database, currentBoot: String, _ layout: Layout
+    ) throws(QueueError) -> StoreSurvey {
         do throws(QueueError) {
-            return try inspect(view, database, currentBoot)
+            return try inspect(view, database, currentBoot, layout)
         } catch {
             throw asDamage(error, of: view.path)
         }
@@ -48,15 +50,16 @@ extension StoreSurvey {
         return QueueError(.corrupt, "\(path) is damaged: \(error.detail)")
     }
 
-    private static func inspect(_ view: StoreView, _ database: Database, _ currentBoot: String) throws(QueueError) -> StoreSurvey {
+    private static func inspect(
+        _ view: StoreView, _ database: Database, _ currentBoot: String, _ own: Layout
+    ) throws(QueueError) -> StoreSurvey {
         let path = view.path
         let raw = try Posix.read(view.database, at: 0, count: 100, path)
-        let layout = try StoreHeader.check(with: try view.header(), raw: raw, path)
-        let lacksPriorityIndex = try checkObjects(database, layout)
-        var state = try StoreState.read(database, layout: layout)
+        let layout = try StoreHeader.check(with: try view.header(), raw: raw, path, own)
+        let lacksPriorityIndex = try checkObjects(database, layout, own)
+        var state = try StoreState.read(database)
         let log = view.log
-        var binding = LogBinding()
-        if layout >= 2 { binding = try LogBinding(view, page: try statePage(database)) }
+        let binding = try LogBinding(view, page: try statePage(database))
         if let log, !log.isEmpty { try binding.check(log, path) }
         let wasOpen = binding.isRawOpen ?? (state?.mark != .closed && state?.mark != .copied)
         let (last, isPossible) = try lastSequence(database)
@@ -65,7 +68,7 @@ extension StoreSurvey {
             // An earlier version could leave it so. No number may be assigned twice.
             state?.sequenceCeiling = last
         }
-        let loss = try LostTail.find(view, binding, wasOpen: wasOpen, layout: layout, lastSequence: last)
+        let loss = try LostTail.find(view, binding, wasOpen: wasOpen, lastSequence: last)
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
         var needsIndexes = try verify(database, pages: view.pages, whole: isSuspect)
         // A crash of the process does not damage the file; a crash of the system may.
@@ -81,14 +84,14 @@ extension StoreSurvey {
 
     /// Throws if these are not the tables of a store. Returns whether the index of priorities is missing.
     @discardableResult
-    static func checkObjects(_ database: Database, _ layout: Int64) throws(QueueError) -> Bool {
+    static func checkObjects(_ database: Database, _ layout: Int64, _ own: Layout) throws(QueueError) -> Bool {
         var names: [String] = []
         let statement = try database.statement("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
         try statement.forEach { () throws(QueueError) in
             names.append(statement.text(0))
             return true
         }
-        guard Schema.hasObjects(names, ofLayout: layout) else {
+        guard own.hasObjects(names, of: layout) else {
             throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
         }
         return !names.contains(Schema.priorityIndexName)
@@ -196,7 +199,7 @@ enum FreePages {
 enum StoreHeader {
     /// Returns the layout. `bytes`: the header with the log applied; `raw`: the header in the file. Throws when either is not of a store, or of
     /// a later version.
-    static func check(with bytes: [UInt8], raw: [UInt8], _ path: String) throws(QueueError) -> Int64 {
+    static func check(with bytes: [UInt8], raw: [UInt8], _ path: String, _ own: Layout) throws(QueueError) -> Int64 {
         guard isDatabase(bytes) else {
             throw QueueError(.corrupt, "\(path) is not a message store, or its first page is damaged: it has no SQLite header")
         }
@@ -205,18 +208,22 @@ enum StoreHeader {
             guard number(header, 68) == Schema.applicationID else {
                 throw QueueError(.corrupt, "\(path) is another program's database, not a message store")
             }
-            guard number(header, 60) <= Schema.version else {
+            try refuseDevelopment(header, path)
+            guard number(header, 60) <= own.version else {
                 throw QueueError(
-                    .tooNew, "\(path) has layout \(number(header, 60)); this library supports layouts up to \(Schema.version)")
+                    .tooNew, "\(path) has layout \(number(header, 60)); this library supports layouts up to \(own.version)")
             }
         }
         let layout = number(bytes, 60)
-        guard layout >= 1 else { throw QueueError(.corrupt, "\(path) has no layout number") }
+        guard layout >= Layout.first else { throw QueueError(.corrupt, "\(path) has no layout number") }
         return layout
     }
 
-    /// Returns the layout in a header; nil: it is not a header of SQLite.
-    static func layout(_ bytes: [UInt8]) -> Int64? { isDatabase(bytes) ? number(bytes, 60) : nil }
+    /// Throws when this is the header of a store of layout 1.
+    static func refuseDevelopment(_ bytes: [UInt8], _ path: String) throws(QueueError) {
+        guard isDatabase(bytes), number(bytes, 68) == Schema.applicationID, number(bytes, 60) == 1 else { return }
+        throw QueueError(.corrupt, "\(path) has layout 1, written by a development version, which this library does not read")
+    }
 
     private static func isDatabase(_ bytes: [UInt8]) -> Bool {
         bytes.count == 100 && bytes[..<StorePath.header.count] == StorePath.header[...]
@@ -230,7 +237,7 @@ enum StoreHeader {
 /// Decides whether a log belongs to a database: each log starts with a new generation and names the previous one as its base, which the
 /// database must have.
 struct LogBinding {
-    /// From the database file itself; nil: unreadable, or layout 1.
+    /// From the database file itself; nil: unreadable, for example because the power failed during a checkpoint.
     private(set) var rawGeneration: Int64?
     private(set) var isRawOpen: Bool?
     /// Generation and base in the log's first commit; nil: it did not write them.
@@ -239,16 +246,35 @@ struct LogBinding {
 
     init() {}
 
+    /// `page`: that of the table `state`, with the log applied.
     init(_ view: StoreView, page: UInt32) throws(QueueError) {
-        if let raw = StoreState.binding(inPage: try view.rawPage(page)) {
+        if let raw = try Self.rawState(view, page) {
             rawGeneration = raw.generation
-            isRawOpen = raw.isOpen
+            isRawOpen = raw.mark == .open
         }
         guard let log = view.log, let commit = log.commits.first else { return }
         for version in try view.versions(of: page) {
-            guard let found = StoreState.binding(inPage: version.bytes) else { continue }
-            if version.frame < commit.frames { first = (found.generation, found.base) }
-            generations.insert(found.generation)
+            guard let found = StoreState.read(page: version.bytes), found.isWhole else { continue }
+            if version.frame < commit.frames { first = (found.state.generation, found.state.logBase) }
+            generations.insert(found.state.generation)
+        }
+    }
+
+    /// Returns the row of `state` in the database file itself. Beside a log, one that does not match its checksum may be written in part.
+    private static func rawState(_ view: StoreView, _ page: UInt32) throws(QueueError) -> StoreState? {
+        let raw = StoreState.read(page: try view.rawPage(page))
+        guard let log = view.log, !log.isEmpty else { return raw?.state }
+        if let raw { return raw.isWhole ? raw.state : nil }
+        // The database of another log may have the table on another page, by its own schema.
+        let alone = try StoreView(path: view.path, database: view.database, ignoringLog: true)
+        do throws(QueueError) {
+            let database = try Database(view: alone, lengthLimit: Store.lengthLimit)
+            defer { database.close() }
+            let found = StoreState.read(page: try alone.rawPage(try StoreSurvey.statePage(database)))
+            return found.flatMap { $0.isWhole ? $0.state : nil }
+        } catch {
+            if let unread = alone.readError { throw unread }
+            return nil
         }
     }
 
@@ -263,33 +289,9 @@ struct LogBinding {
             .corrupt,
             """
             \(log.path) does not belong to \(path): it was written for another database, or for another state of this one. Nothing was \
-            changed. To open \(path) as it is, move \(log.path) and \(StorePath.tail(of: path)) away; to keep what the log holds, put \
-            the database back that it was written for
+            changed. Copy all of these files first. To open \(path) as it is, move \(log.path) and \(StorePath.tail(of: path)) away; to keep \
+            what the log holds, put the database back that it was written for
             """)
-    }
-
-    /// Checks the log of a database file of layout 1, whose logs have no generation. A log with one must be that of the upgrade. `layout`:
-    /// with the log applied.
-    static func checkUpgrade(_ view: StoreView, _ raw: [UInt8], layout: Int64) throws(QueueError) {
-        guard let log = view.log, !log.isEmpty, StoreHeader.layout(raw) == 1 else { return }
-        let alone = try Database(
-            view: try StoreView(path: view.path, database: view.database, ignoringLog: true), lengthLimit: Store.lengthLimit)
-        defer { alone.close() }
-        let state: StoreState?
-        let page: UInt32
-        do throws(QueueError) {
-            (state, page) = (try StoreState.read(alone, layout: 1), try StoreSurvey.statePage(alone))
-        } catch {
-            // Unreadable without the log, for example after a power failure during a checkpoint: the caller checks it with the log.
-            return
-        }
-        let bindings = try view.versions(of: page).map { StoreState.binding(inPage: $0.bytes) }
-        guard let first = bindings.firstIndex(where: { $0 != nil }) else {
-            guard layout < 2 else { throw foreign(log, view.path) }
-            return
-        }
-        // If the log of layout 1 could not be checkpointed, the upgrade follows it in the same log.
-        guard first > 0 || state == nil || bindings[first]?.base == state?.generation else { throw foreign(log, view.path) }
     }
 
     /// Whether a side record was written for this database.
@@ -304,9 +306,8 @@ struct LogBinding {
 extension LostTail {
     /// Returns what a log has lost, by its side record; nil: nothing is missing.
     static func find(
-        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, layout: Int64, lastSequence: Int64
+        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, lastSequence: Int64
     ) throws(QueueError) -> LostTail? {
-        guard layout >= 2 else { return nil }
         let isNeeded = wasOpen || view.log.map { !$0.isEmpty } ?? false
         if !isNeeded {
             // A closed store needs no log. One without a complete commit belongs to another store or is damaged, unless the record matches.

@@ -20,10 +20,10 @@ struct TableSearch {
             case (true, 2) where types == [.null, .blob]: self = .largeBody
             case (true, 3) where types[0] == .null && isNumbers(1..<3): self = .inFlight
             case (true, 4) where types[0] == .null && isNumbers(1..<4): self = .recentOwn
-            // 13 and 26 columns in layout 1.
-            case (true, 13), (true, 20):
+            case (true, 20):
                 guard types[0] == .null, types[4] == .text, isNumbers(1..<4), isNumbers(5..<types.count) else { return nil }
                 self = .state
+            // A row that was written before a column was added ends before it.
             case (true, 26...32):
                 guard types[0] == .null, types[3] == .text, types[5] == .text, isNumbers(1..<3), isNumbers(10..<25) else { return nil }
                 self = .message

@@ -8,7 +8,7 @@ final class StoreBench {
     private var isOpen = true
     var now: Int64 = 1_700_000_000_000
 
-    /// `vacuumsInSteps`: false in stores of version 0.1.
+    /// `vacuumsInSteps`: false in stores of development versions.
     init(pageSize: Int64 = StoreCreation.pageSizes[0], vacuumsInSteps: Bool = true) throws {
         if pageSize != StoreCreation.pageSizes[0] || !vacuumsInSteps {
             let image = try StoreCreation.image(usesLog: true, pageSize: pageSize, vacuumsInSteps: vacuumsInSteps)

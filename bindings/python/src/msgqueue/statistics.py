@@ -46,7 +46,7 @@ class Statistics:
     """Size of the database file, without the log and reserved space."""
     free_bytes: int
     """Unused part of the file. New messages use it, and a queue that is idle for some seconds gives most of it back to
-    the file system. A store made by version 0.1 keeps it until a close that finds more than half of the file unused.
+    the file system.
     """
 
     def latency(self, share: float) -> float | None:

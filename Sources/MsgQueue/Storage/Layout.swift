@@ -1,0 +1,43 @@
+/// A layout of the tables: the `user_version` of the file, and how a store of an earlier layout becomes one of this layout.
+///
+/// A change of the layout needs a new version and an upgrade in `current`, the new columns and tables in `Schema`, and the new columns in their
+/// list and in its `added`. Rows that were written before have no value for a new column; their checksums must not change.
+struct Layout {
+    let version: Int64
+    /// The sorted names of all tables and indexes.
+    let objects: [String]
+    /// By the layout that they start from.
+    let upgrades: [Int64: Upgrade]
+
+    /// Leads from one layout to the next, in one transaction of the opening.
+    ///
+    /// It only adds: columns with a default value, tables and indexes. So the row of `state` stays in its page, by which a log is compared with
+    /// the database when the power failed during the checkpoint of the upgrade (`LogBinding`).
+    struct Upgrade {
+        let statements: [String]
+        /// The names of the tables and indexes that it adds.
+        var objects: Set<String> = []
+    }
+
+    static let current = Layout(version: 2, objects: Schema.objects, upgrades: [:])
+
+    /// The first layout that is upgraded. Only development versions wrote layout 1.
+    static let first: Int64 = 2
+
+    /// The statements that lead from an earlier layout to this one; none: it is this one.
+    func statements(from layout: Int64) -> [String] {
+        guard layout >= Self.first, layout < version else { return [] }
+        return (layout..<version).flatMap { upgrades[$0]?.statements ?? [] } + ["PRAGMA user_version = \(version)"]
+    }
+
+    /// Whether these are the sorted names of all objects in a store of the given layout.
+    func hasObjects(_ names: [String], of layout: Int64) -> Bool {
+        var absent = upgrades.reduce(into: Set<String>()) { if $1.key >= layout { $0.formUnion($1.value.objects) } }
+        if layout == 2 {
+            // The first builds of layout 2 made stores without the tables of the history or without the index of priorities.
+            if !names.contains("history") { absent.formUnion(["history", "history_in", "recent_own"]) }
+            if !names.contains(Schema.priorityIndexName) { absent.insert(Schema.priorityIndexName) }
+        }
+        return names == objects.filter { !absent.contains($0) }
+    }
+}
