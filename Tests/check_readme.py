@@ -253,7 +253,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="msgq-readme-") as name:
             directory = Path(name)
             if programs is not None:
-                printed = run([str(programs / example.name)], directory)
+                # The log is not part of what an example prints.
+                printed = run([str(programs / example.name)], directory, MSGQUEUE_LOG="off")
             else:
                 printed = run_c(example, directory) if language == "c" else run_python(example, directory)
             if example.has_store and not list(directory.glob("*.db")):
