@@ -9,6 +9,7 @@ import failures
 # The kind of step, and its log. The lines that begin with "> " must be printed, without that, and no others.
 LOGS = {
     "c": """\
+msgqueue: error: /tmp/msgq-x/outbox.db: message 4 is damaged: its body has the wrong size
   test_a.c:1: a reason of a test that was repeated and passed
 ok   Q1_one (3 ms)
 >   test_send.c:41: count is 3, expected 4

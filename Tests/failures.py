@@ -28,6 +28,8 @@ _NAMES = re.compile(
     r"|(WARNING|SUMMARY): \w+Sanitizer: ."
     r"|==\d+== (Invalid|Conditional jump|Use of uninit|Syscall param|Mismatched|Source and dest)"
 )
+# What the library logs while a test runs: a test that passes causes such lines, too.
+_LOGGED = re.compile(r"msgqueue: (error|warning|info|debug): ")
 # Lines that say more about it.
 _MORE = re.compile(
     r"[\w.]+(Error|Exception|Warning|Exit|Expired|Interrupt)(: .*)?$"
@@ -59,7 +61,7 @@ def failures(lines: Iterable[str]) -> list[str]:
 
     for place, line in enumerate(lines):
         text = _plain(line)
-        if not text.strip():
+        if not text.strip() or _LOGGED.match(text):
             continue
         last = [*last[1 - _LAST :], text]
         swift = _SWIFT.match(text)

@@ -271,36 +271,6 @@ def test_D15_a_target_that_exists_is_a_conflict(store: Path, tmp_path: Path) -> 
     assert state(tmp_path) == before
 
 
-def make_layout_1(path: Path) -> None:
-    """Removes from a closed store everything that layout 2 added."""
-    columns = {
-        "state": ["generation", "log_base", "hold_until", "hold_delay", "hold_boot", "hold_uptime", "checksum"],
-        "message": ["priority", "replace_key", "delivered_at", "read_at", "due_boot", "due_uptime"],
-        "conversation": ["proof"],
-    }
-    with sqlite3.connect(path) as plain:
-        plain.execute("DROP INDEX message_failed_in")
-        plain.execute("DROP INDEX message_replace")
-        for table in ("history", "history_in", "recent_own"):
-            plain.execute(f"DROP TABLE {table}")
-        plain.execute("DROP INDEX message_priority")
-        for table, names in columns.items():
-            for name in names:
-                plain.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
-        plain.execute("PRAGMA user_version = 1")
-    plain.close()
-
-
-def test_D15_a_store_of_the_first_layout_is_checked_and_salvaged(store: Path, tmp_path: Path) -> None:
-    with MessageQueue(store, mode=Mode.MANUAL) as queue:
-        ids = [queue.enqueue(f"message {number}") for number in range(20)]
-    make_layout_1(store)
-    report = msgqueue.check(store)
-    assert (report.sound, report.whole) == (True, 20), report.text
-    assert msgqueue.salvage(store, tmp_path / "new.db") == report
-    assert list(readable(tmp_path / "new.db", ids)) == ids
-
-
 def test_D15_check_and_salvage_do_not_block_the_loop(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
