@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from command_line import HOSTILE, STANDARD, command, fill, hosted, msgq, statuses
-from msgqueue import LockedError, MessageQueue, Mode, TooLargeError
+from msgqueue import LockedError, MessageQueue, Mode, Outcome, TooLargeError
 from msgqueue.cli import transfer
 from msgqueue.cli.session import Way
 from receiver import Answer, Receiver
@@ -135,6 +135,43 @@ def test_I4_a_line_over_the_limit_of_the_owner_ends_no_import(tmp_path: Path) ->
         done = msgq("import", path, "-", "--json", input=b"".join(lines), fails=1)
         assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 2}]
         assert [message.id for message in queue.list()] == ["a", "d"]
+
+
+def received(id: str, **changes: Any) -> bytes:
+    return line(**{"id": id, "status": "delivered", "sender": "bob", **changes})
+
+
+def test_I4_a_received_message_whose_id_is_remembered_is_left_as_it_is(tmp_path: Path) -> None:
+    target = tmp_path / "target.db"
+    lines = received("r", status="read") + received("d") + received("s") + received("new")
+    with MessageQueue(target, mode=Mode.MANUAL, keep_sent=0, transport=lambda _: Outcome.sent()) as queue:
+        queue.enqueue("hello", id="s")
+        queue.drain()
+        for id in ("r", "d"):
+            queue.record("hello", sender="bob", id=id)
+            queue.delete(id)
+    for new in (1, 0):
+        done = msgq("import", target, "-", "--json", input=lines)
+        assert done.rows == [{"new": new, "known": 4 - new, "skipped": 0, "wrong": 0}]
+
+
+def test_I4_a_received_message_over_a_limit_of_the_owner_ends_no_import(tmp_path: Path) -> None:
+    path = tmp_path / "target.db"
+    with MessageQueue(path, mode=Mode.MANUAL, limit_body=1000, limit_metadata=1000) as queue:
+        queue.start_control()
+        large: dict[str, dict[str, Any]] = {
+            "b": {"body": "x" * 2000},
+            "c": {"body": "x" * 500_000},
+            "d": {"metadata": {"key": "x" * 2000}},
+        }
+        lines = [received("a"), *(received(id, **changes) for id, changes in large.items()), received("e")]
+        done = msgq("import", path, "-", "--json", input=b"".join(lines), fails=1)
+        assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 3}]
+        assert [each.split(":")[1] for each in done.errors.splitlines() if " line " in each] == [
+            " line 2",
+            " line 3",
+            " line 4",
+        ]
 
 
 def test_I4_an_endless_line_ends_an_import_in_little_memory(target: Path) -> None:

@@ -230,7 +230,7 @@ class Import:
             message = _parsed(line)
             if message.get("sender") is not None:
                 self._flush()
-                self._record(message)
+                self._record(number, message)
             elif message["status"] in _HISTORY:
                 self.skipped += 1
             elif len(line) > _ALONE:
@@ -274,7 +274,7 @@ class Import:
         else:
             self.new += 1
 
-    def _record(self, message: dict[str, Any]) -> None:
+    def _record(self, number: int, message: dict[str, Any]) -> None:
         fields = {name: message.get(name) for name in ("conversation", "sender", "metadata")}
         try:
             self._session.call("get", message=message["id"])
@@ -282,10 +282,21 @@ class Import:
             return
         except NotFoundError:
             pass
-        self._session.call("record", message=message["id"], **fields, **control.body_fields(_body(message)))
-        if message["status"] == "read" or message.get("read_ms"):
-            self._session.call("mark", message=message["id"], status="read")
-        self.new += 1
+        try:
+            self._session.call("record", message=message["id"], **fields, **control.body_fields(_body(message)))
+            if message["status"] == "read" or message.get("read_ms"):
+                self._session.call("mark", message=message["id"], status="read")
+            else:
+                self._session.call("get", message=message["id"])
+        except (DuplicateError, NotFoundError):
+            # The id is remembered: of a message to send, or of a received one, for which `record` stores nothing.
+            self.known += 1
+        except TooLargeError as problem:
+            # A line that is longer than the owner reads ends the connection.
+            self._refuse(number, problem)
+            self._session.reconnect()
+        else:
+            self.new += 1
 
     def _refuse(self, number: int, problem: Exception) -> None:
         self.wrong += 1
