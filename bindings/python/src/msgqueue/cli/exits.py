@@ -32,7 +32,7 @@ BROKEN_PIPE = 141
 
 TEXTS = {
     DONE: "done",
-    FAILED: "failed; also: check found damage, drain left messages, import found a wrong line",
+    FAILED: "failed; also: check found damage, drain left messages or some failed, import found a wrong line",
     USAGE: "wrong arguments, or a value that is out of range",
     NOT_FOUND: "there is no message with this id",
     NO_STORE: "the file is missing, damaged, or not a store of this version",
