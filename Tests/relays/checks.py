@@ -18,7 +18,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from msgqueue import Connectivity, Delivery, Draft, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, Verdict
+from msgqueue import (
+    Connectivity,
+    Delivery,
+    Draft,
+    FailureKind,
+    MessageQueue,
+    Outcome,
+    PreparationError,
+    RetryPolicy,
+    Status,
+    Verdict,
+)
 from msgqueue.relays.loop import LoopRelay
 from servers import Broker, Client, Proxy, free_port, wait_until
 
@@ -107,9 +118,17 @@ def target_by_function(broker: Broker) -> None:
     targets = [new_target("u"), new_target("v")]
     for target in targets:
         broker.prepare(target)
-    with broker.relay(lambda each: targets[int(each.text)]) as relay:
+
+    def name(each: Delivery) -> str:
+        if each.text == "unknown":
+            raise PreparationError("no such target")
+        return targets[int(each.text)]
+
+    with broker.relay(name) as relay:
         assert relay.batch([delivery("1", "ana"), delivery("0", "bob")]) == [Outcome.sent()] * 2
         wrong = relay(delivery("2"))
+        unknown = relay(delivery("unknown"))
+    assert unknown == Outcome.reject(FailureKind.LOCAL, text="PreparationError: no such target")
     assert wrong.verdict is Verdict.RETRY or wrong.verdict is Verdict.REJECT
     assert [each.body for target in targets for each in broker.received(target, 1)] == [b"0", b"1"]
 
@@ -453,12 +472,13 @@ def listener(answer: bytes | None) -> Iterator[int]:
                 peer.close()
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Makes a self-signed certificate for 127.0.0.1, and its key."""
+def certificate(folder: Path, password: str = "") -> tuple[Path, Path]:
+    """Makes a self-signed certificate for 127.0.0.1, and its key, encrypted if there is a password."""
     folder.mkdir(exist_ok=True)
     key, public = folder / "key.pem", folder / "certificate.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=127.0.0.1"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(public)]
+    command += ["-passout", f"pass:{password}"] if password else ["-nodes"]
     subprocess.run(command, check=True, capture_output=True)
     return public, key
 

@@ -123,6 +123,15 @@ def outcome_of(problem: BaseException, messages: int = 1) -> Outcome:
     return Outcome(Verdict.RETRY, kind, text=text, not_sent=is_not_sent)
 
 
+def outcome_of_forming(problem: BaseException) -> Outcome:
+    """Returns the outcome of a message that a relay could not form: a function of the host raised this exception."""
+    if isinstance(problem, PreparationError):
+        return outcome_of(problem)
+    if isinstance(problem, (TypeError, ValueError)):
+        return Outcome.reject(text=described(problem))
+    return Outcome.retry(text=described(problem), not_sent=True)
+
+
 def log_raised(problem: BaseException, outcome: Outcome, delivery: Delivery, *others: Delivery) -> None:
     """Logs the exception of a transport in one line, and its traceback at level DEBUG. `others`: of the same batch."""
     level = logging.WARNING if isinstance(problem, Exception) else logging.ERROR

@@ -198,7 +198,10 @@ class Relay(ABC, Generic[Connection, Form]):
 
     @abstractmethod
     def _form(self, connection: Connection, delivery: Delivery) -> Form:
-        """Returns the message as the client needs it. RejectedError or another ValueError: it is rejected."""
+        """Returns the message as the client needs it.
+
+        RejectedError or another ValueError: it is rejected. PreparationError: it fails with the kind LOCAL.
+        """
 
     @abstractmethod
     def _open(self, timeout: float) -> Connection:
@@ -361,11 +364,8 @@ class Relay(ABC, Generic[Connection, Form]):
                 continue
             try:
                 forms.append((index, self._form(connection, delivery)))
-            except (TypeError, ValueError) as problem:
-                results[index] = _Result(Outcome.reject(text=_failures.described(problem)))
-                failed.add(delivery.conversation)
             except Exception as problem:  # noqa: BLE001 - the function that names a topic may raise anything
-                results[index] = _Result(Outcome.retry(text=_failures.described(problem), not_sent=True))
+                results[index] = _Result(_failures.outcome_of_forming(problem))
                 failed.add(delivery.conversation)
         return forms
 
@@ -425,6 +425,9 @@ class Relay(ABC, Generic[Connection, Form]):
             outcome = Outcome.retry(problem.kind, text=text, not_sent=problem.not_sent)
         else:
             found = _failures.outcome_of(problem)
+            if found.verdict is Verdict.REJECT:
+                # PreparationError.
+                return _Result(found)
             outcome = Outcome.retry(found.kind, text=text, not_sent=found.not_sent)
             if found.kind is FailureKind.UNKNOWN and self._connection is not connection:
                 # Another thread closed the connection under the client, which may raise anything then.

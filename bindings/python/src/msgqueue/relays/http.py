@@ -35,7 +35,6 @@ from .http_request import (
     log_refused,
     outcome_of_answer,
     outcome_of_connecting,
-    outcome_of_form,
     outcome_of_token,
     tls_context,
 )
@@ -60,8 +59,11 @@ class Http:
     The key is a string of RFC 9651 ("…" with \" and \\ escaped); of an id with characters outside ASCII a display
     string (%"…"). The metadata traceparent and tracestate are sent as headers if W3C Trace Context permits their
     values; no other metadata is sent. Connections are kept alive and reused, unless the server has sent something on
-    them that no request asked for. Any thread may call it; each call uses a connection of its own. Proxies of the
-    environment are not used.
+    them that no request asked for. Any thread may call it; each call uses a connection of its own.
+
+    Proxies of the environment are not used; `proxy` names one. A proxy that cannot be reached, one that answers 407,
+    and one that opens no connection to a server of https mean that nothing was sent: `Outcome.offline`. Of a server of
+    http, the other answers of a proxy cannot be told from those of the server, and count as these.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Http:
         context: ssl.SSLContext | None = None,
         bearer: Callable[[], str] | None = None,
         webhook_secret: Secrets | None = None,
+        proxy: str | None = None,
     ) -> None:
         """Makes the transport; connects nowhere yet.
 
@@ -85,7 +88,8 @@ class Http:
                 timeout of the attempt, less a tenth of it (at least 0.1 s, but at most a quarter; at most 1 s), so
                 that the queue learns of the outcome in time. Only the system limits how long the look-up of a name
                 takes.
-            context: For https; None: certificates are verified against those of the system.
+            context: For https; None: certificates are verified against those of the system. A certificate of the
+                client is given by its `load_cert_chain`.
             bearer: Returns a token for the header Authorization; called before the first message, and again when the
                 server answers 401. The message is then sent again in the same attempt, once. If the answer is still
                 401, or the function raises InvalidError or a response of 4xx, the failure has the kind UNAUTHORIZED:
@@ -94,11 +98,13 @@ class Http:
                 message is skipped, which uses up no retry; a later attempt takes what it returns or raises.
             webhook_secret: Signs each attempt as Standard Webhooks says, in the headers webhook-id, webhook-timestamp
                 and webhook-signature: whsec_ and base64 of 24 to 64 bytes; several while they are being replaced.
+            proxy: http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with percent-encoded characters in USER and
+                PASSWORD. To a server of https it passes a connection on (CONNECT), and sees no request.
 
         Raises:
-            InvalidError: The URL, a header, or a secret is not valid.
+            InvalidError: The URL, a header, a secret, or the URL of the proxy is not valid.
         """
-        self._form = Form(url, headers, webhook_secret=webhook_secret, has_token=bearer is not None)
+        self._form = Form(url, headers, webhook_secret=webhook_secret, has_token=bearer is not None, proxy=proxy)
         if timeout is not None and _arguments.finite("timeout", timeout) <= 0:
             raise InvalidError(f"timeout must be more than 0 seconds, got {timeout}")
         if bearer is not None and not callable(bearer):
@@ -179,7 +185,7 @@ class Http:
         try:
             headers = self._form.headers(delivery, token)
         except Exception as problem:  # noqa: BLE001 - the function for headers may raise anything
-            return outcome_of_form(problem)
+            return _failures.outcome_of_forming(problem)
         connection = self._reusable()
         if connection is None:
             connection = new_connection(self._form, self._context)
@@ -187,7 +193,7 @@ class Http:
                 connection.open(deadline)
             except (OSError, ValueError) as problem:
                 connection.close()
-                return outcome_of_connecting(problem)
+                return outcome_of_connecting(problem, self._form)
         try:
             answer, is_reusable = self._post(connection, delivery.body, headers, deadline)
         except (OSError, HTTPException, ValueError) as problem:
@@ -197,7 +203,7 @@ class Http:
             connection.close()
             raise
         self._return(connection, is_reusable)
-        return outcome_of_answer(answer)
+        return outcome_of_answer(answer, self._form)
 
     def _post(
         self, connection: Connection, body: bytes, headers: dict[str, str], deadline: float
@@ -206,7 +212,7 @@ class Http:
         connection.response_class = partial(Response, deadline)  # type: ignore[assignment]
         problem: OSError | None = None
         try:
-            connection.request("POST", self._form.target, body, headers)
+            connection.request("POST", self._request_target, body, headers)
             connection.limit(deadline)
         except (BrokenPipeError, ConnectionResetError) as raised:
             # A server may refuse a request before it has read all of it. Its answer says why.
@@ -224,6 +230,11 @@ class Http:
         has_more = isinstance(response, Response) and response.has_more
         is_reusable = is_whole and problem is None and not response.will_close and not has_more
         return Answer(response.status, response.reason, response.headers, answer, is_whole), is_reusable
+
+    @property
+    def _request_target(self) -> str:
+        is_forwarded = self._form.proxy is not None and not self._form.has_tunnel
+        return self._form.url if is_forwarded else self._form.target
 
     def _reusable(self) -> Connection | None:
         """Takes a kept connection that the server has not ended, and to which it has sent nothing more."""

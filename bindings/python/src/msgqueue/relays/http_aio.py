@@ -27,7 +27,6 @@ from .http_request import (
     log_refused,
     outcome_of_answer,
     outcome_of_connecting,
-    outcome_of_form,
     outcome_of_token,
     tls_context,
 )
@@ -59,6 +58,7 @@ class AsyncHttp:
         bearer: AsyncBearer | None = None,
         webhook_secret: Secrets | None = None,
         client: str | None = None,
+        proxy: str | None = None,
     ) -> None:
         """Makes the transport; connects nowhere yet.
 
@@ -70,12 +70,15 @@ class AsyncHttp:
             bearer: As for `Http`; may be an `async def`.
             webhook_secret: As for `Http`.
             client: "httpx" or "aiohttp"; None: the first one that is installed.
+            proxy: As for `Http`.
 
         Raises:
-            InvalidError: The URL, a header, a secret or the name of the client is not valid.
+            InvalidError: The URL, a header, a secret, the name of the client or the URL of the proxy is not valid.
             ImportError: The client is not installed.
         """
-        self._form = Form(url, headers, webhook_secret=webhook_secret, has_token=bearer is not None, is_ascii=True)
+        self._form = Form(
+            url, headers, webhook_secret=webhook_secret, has_token=bearer is not None, proxy=proxy, is_ascii=True
+        )
         if timeout is not None and _arguments.finite("timeout", timeout) <= 0:
             raise InvalidError(f"timeout must be more than 0 seconds, got {timeout}")
         if bearer is not None and not callable(bearer):
@@ -196,7 +199,7 @@ class AsyncHttp:
         try:
             headers = self._form.headers(delivery, token)
         except Exception as problem:  # noqa: BLE001 - the function for headers may raise anything
-            return outcome_of_form(problem)
+            return _failures.outcome_of_forming(problem)
         if not any(name.lower() == "accept-encoding" for name in headers):
             # As http.client asks for: the text of an answer is read as it comes.
             headers["Accept-Encoding"] = "identity"
@@ -208,18 +211,18 @@ class AsyncHttp:
         except (asyncio.TimeoutError, TimeoutError):
             cut = phase.cut()
             if cut is not None:
-                return outcome_of_answer(cut)
+                return outcome_of_answer(cut, self._form)
             what = "no answer in time" if phase.is_connected else "no connection in time"
             return Outcome.retry(FailureKind.TIMEOUT, text=what, not_sent=not phase.is_connected)
         except Exception as problem:  # noqa: BLE001 - a client may raise anything
             if not phase.is_connected:
-                return outcome_of_connecting(problem)
+                return outcome_of_connecting(problem, self._form)
             found = _failures.outcome_of(problem)
             if found.verdict is Verdict.HTTP:
                 # What could not be read is no answer.
                 return Outcome.retry(FailureKind.SERVER, text=found.text)
             return Outcome.retry(found.kind, text=found.text)
-        return outcome_of_answer(answer)
+        return outcome_of_answer(answer, self._form)
 
     def _prepare(self) -> Client:
         """Returns the client of this loop. Of a loop that has ended, nothing can be used any more."""

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..errors import InvalidError
+from .http_proxy import ProxyError
 from .http_request import MAX_ANSWER, Answer, Form
 
 # Longer bodies are given to aiohttp as a file, which it sends in parts.
@@ -50,11 +51,17 @@ class _Httpx(Client):
         # The transport of httpx without its client, which would add headers, keep cookies and read the environment.
         # Without reuse: h11 keeps what follows an answer, and would take it as the answer to the next request.
         limits = library.Limits(max_connections=None, max_keepalive_connections=0)
-        self._transport = library.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
+        proxy = None
+        if form.proxy is not None:
+            headers = form.proxy_headers if form.has_tunnel else {}
+            proxy = library.Proxy(f"http://{form.proxy.netloc}", headers=headers)
+        self._transport = library.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits, proxy=proxy)
+        self._url = _exact_url(library, form)
 
     async def post(self, body: bytes, headers: dict[str, str], phase: Phase) -> Answer:
-        async def trace(event: str, _: object) -> None:
-            if event.endswith(".send_request_headers.started"):
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            # The request to a proxy is traced, too.
+            if event.endswith(".send_request_headers.started") and info["request"].method != b"CONNECT":
                 phase.is_connected = True
 
         request = self._library.Request(
@@ -62,10 +69,15 @@ class _Httpx(Client):
             self._form.url,
             headers={**headers, "Connection": "close"},
             content=body,
-            # httpx would normalise the path of the URL.
-            extensions={"target": self._form.target.encode("ascii"), "trace": trace, "timeout": {}},
+            extensions={"trace": trace, "timeout": {}},
         )
-        response = await self._transport.handle_async_request(request)
+        request.url = self._url
+        try:
+            response = await self._transport.handle_async_request(request)
+        except self._library.ProxyError as problem:
+            assert self._form.proxy is not None
+            # The text is the status and its reason.
+            raise ProxyError(f"{self._form.proxy.place} answered {problem}".strip()) from None
         reason = response.extensions.get("reason_phrase", b"").decode("latin-1")
         answer = phase.answer = Answer(response.status_code, reason, response.headers, b"", False)
         is_whole = False
@@ -87,6 +99,15 @@ class _Httpx(Client):
         await self._transport.aclose()
 
 
+def _exact_url(library: Any, form: Form) -> Any:  # noqa: ANN401 - as above
+    """Returns the URL of a form with its path as it is: httpx would normalise it.
+
+    The extension "target" would do that, too, but replaces the target of the request to a proxy.
+    """
+    target = form.target.encode("ascii")
+    return type("ExactUrl", (library.URL,), {"raw_path": property(lambda _: target)})(form.url)
+
+
 class _Aiohttp(Client):
     def __init__(self, library: Any, form: Form, context: ssl.SSLContext) -> None:  # noqa: ANN401 - see _NAMES
         self._library = library
@@ -103,7 +124,9 @@ class _Aiohttp(Client):
             timeout=library.ClientTimeout(total=None, sock_connect=None),
             trace_configs=[traces],
         )
-        self._url = importlib.import_module("yarl").URL(form.url, encoded=True)
+        url = importlib.import_module("yarl").URL
+        self._url = url(form.url, encoded=True)
+        self._proxy = None if form.proxy is None else url(f"http://{form.proxy.netloc}")
 
     async def post(self, body: bytes, headers: dict[str, str], phase: Phase) -> Answer:
         request = self._session.post(
@@ -111,9 +134,17 @@ class _Aiohttp(Client):
             data=body if len(body) < _LARGE else io.BytesIO(body),
             headers=headers,
             allow_redirects=False,
+            proxy=self._proxy,
+            # aiohttp adds to them.
+            proxy_headers=self._form.proxy_headers if self._form.has_tunnel else None,
             trace_request_ctx=phase,
         )
-        async with request as response:
+        try:
+            response = await request
+        except self._library.ClientHttpProxyError as problem:
+            assert self._form.proxy is not None
+            raise ProxyError(self._form.proxy.refusal(problem.status, problem.message)) from None
+        async with response:
             answer = phase.answer = Answer(response.status, response.reason or "", response.headers, b"", False)
             is_whole = False
             try:

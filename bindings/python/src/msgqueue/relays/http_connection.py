@@ -11,10 +11,14 @@ import time
 from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, RemoteDisconnected
 from typing import IO, Any
 
+from .http_proxy import Proxy, ProxyError
 from .http_request import Form
 
 # Answers with a status 1xx other than 100 that may precede the final one. http.client skips those with 100.
 _MAX_INTERIM = 100
+# Bytes of the answer of a proxy to CONNECT.
+_MAX_HEAD = 1 << 16
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?\r?\n")
 
 
 class Connection(HTTPConnection):
@@ -24,15 +28,19 @@ class Connection(HTTPConnection):
 
     def __init__(self, form: Form, context: ssl.SSLContext | None) -> None:
         super().__init__(form.host, form.port)
+        self._form = form
         self._context = context
 
     def open(self, deadline: float) -> None:
-        """Connects, and for https checks the certificate."""
-        sock = _dial(self.host, self.port, deadline)
+        """Connects, through the proxy if there is one, and for https checks the certificate."""
+        proxy = self._form.proxy
+        sock = _dial(self.host, self.port, deadline) if proxy is None else _dial(proxy.host, proxy.port, deadline)
         try:
             # A request would wait for the acknowledgement of its header otherwise.
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if proxy is not None and self._form.has_tunnel:
+                _pass_on(sock, proxy, self._form, deadline)
             if self._context is not None:
                 sock.settimeout(_left(deadline))
                 sock = self._context.wrap_socket(sock, server_hostname=self.host)
@@ -188,6 +196,44 @@ def _dial(host: str, port: int, deadline: float) -> socket.socket:
         else:
             return sock
     raise problem or OSError("the name has no address")
+
+
+def _pass_on(sock: socket.socket, proxy: Proxy, form: Form, deadline: float) -> None:
+    """Asks a proxy to pass the connection on to the server.
+
+    Raises:
+        ProxyError: The proxy answered that it does not.
+    """
+    headers = {"Host": form.authority, **form.proxy_headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    sock.settimeout(_left(deadline))
+    sock.sendall(f"CONNECT {form.authority} HTTP/1.1\r\n{lines}\r\n".encode("ascii"))
+    status, reason = 100, ""
+    while status < 200:
+        status, reason = _status(_read_head(sock, proxy, deadline), proxy)
+    if status >= 300:
+        raise ProxyError(proxy.refusal(status, reason))
+
+
+def _read_head(sock: socket.socket, proxy: Proxy, deadline: float) -> bytes:
+    """Reads an answer without a body, and nothing after it: that is for TLS."""
+    head = bytearray()
+    while not head.endswith((b"\n\r\n", b"\n\n")):
+        if len(head) >= _MAX_HEAD:
+            raise ConnectionError(f"the answer of {proxy.place} is too long")
+        sock.settimeout(_left(deadline))
+        byte = sock.recv(1)
+        if not byte:
+            raise ConnectionError(f"{proxy.place} ended the connection")
+        head += byte
+    return bytes(head)
+
+
+def _status(head: bytes, proxy: Proxy) -> tuple[int, str]:
+    found = _STATUS_LINE.match(head)
+    if found is None:
+        raise ConnectionError(f"the answer of {proxy.place} is not HTTP")
+    return int(found[1]), (found[2] or b"").decode("latin-1").strip()
 
 
 def _left(deadline: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import re
 import socket
 import ssl
@@ -17,10 +16,10 @@ from ..enums import FailureKind, Verdict
 from ..errors import InvalidError
 from ..models import Delivery
 from ..outcome import Headers, Outcome
+from .http_proxy import AUTHORIZATION, PROXY_UNAUTHORIZED, Proxy, ProxyError, netloc, parsed
+from .reasons import logger, reason_of
 from .trace_context import PARENT, STATE, trace_headers
 from .webhook import Secrets, Signer
-
-logger: logging.Logger = logging.getLogger("msgqueue")
 
 RequestHeaders = Union[Mapping[str, str], Callable[[Delivery], Mapping[str, str]]]
 
@@ -99,12 +98,13 @@ class Form:
         *,
         webhook_secret: Secrets | None,
         has_token: bool,
+        proxy: str | None = None,
         is_ascii: bool = False,
     ) -> None:
         """Checks them.
 
         Raises:
-            InvalidError: The URL, a header or a secret is not valid.
+            InvalidError: The URL, a header, a secret or the URL of the proxy is not valid.
         """
         parts = _split(url)
         self.is_secure: bool = parts.scheme == "https"
@@ -112,8 +112,11 @@ class Form:
         self.port: int | None = parts.port
         self.target: str = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self.url: str = f"{parts.scheme}://{parts.netloc}{self.target}"
+        self.proxy: Proxy | None = parsed(proxy)
         self._signer = None if webhook_secret is None else Signer(webhook_secret)
         own = {"authorization"} if has_token else set()
+        if self.proxy is not None:
+            own.add(AUTHORIZATION.lower())
         self._value, self._values = (_ASCII, "ASCII") if is_ascii else (_VALUE, "Latin-1")
         self._own = _OWN.union(own, _SIGNATURE if self._signer is not None else ())
         self._of_delivery = headers if callable(headers) else None
@@ -121,6 +124,27 @@ class Form:
         if headers is not None and not callable(headers) and not isinstance(headers, Mapping):
             raise TypeError(f"headers must be a mapping or a function, not {type(headers).__name__}")
         self._has_warned = False
+
+    @property
+    def authority(self) -> str:
+        """The server's host and port."""
+        return netloc(self.host, self.port or (443 if self.is_secure else 80))
+
+    @property
+    def place(self) -> str:
+        """What a connection is opened to, for texts."""
+        return self.authority if self.proxy is None else self.proxy.place
+
+    @property
+    def has_tunnel(self) -> bool:
+        """Whether the proxy passes the connection on (CONNECT), and reads no request."""
+        return self.proxy is not None and self.is_secure
+
+    @property
+    def proxy_headers(self) -> dict[str, str]:
+        """The headers that are for the proxy."""
+        is_known = self.proxy is not None and self.proxy.authorization is not None
+        return {AUTHORIZATION: self.proxy.authorization} if is_known else {}  # type: ignore[union-attr, dict-item]
 
     def headers(self, delivery: Delivery, token: str | None) -> dict[str, str]:
         """Returns the headers of a message.
@@ -135,7 +159,7 @@ class Form:
             headers.update(self._signer.headers(delivery.id, delivery.body, int(time.time())))
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        return headers
+        return headers if self.has_tunnel else {**headers, **self.proxy_headers}
 
     def _warn(self, delivery: Delivery, headers: Mapping[str, str]) -> None:
         for name in (PARENT, STATE):
@@ -190,8 +214,10 @@ def tls_context(form: Form, context: ssl.SSLContext | None) -> ssl.SSLContext | 
 # ---------------------------------------------------------------- outcomes
 
 
-def outcome_of_answer(answer: Answer) -> Outcome:
+def outcome_of_answer(answer: Answer, form: Form) -> Outcome:
     """Returns the outcome of an attempt that was answered."""
+    if answer.status == PROXY_UNAUTHORIZED and form.proxy is not None and not form.has_tunnel:
+        return Outcome.offline(text=form.proxy.refusal(answer.status, answer.reason))
     status, is_cut = answer.status, not answer.is_whole and len(answer.body) < MAX_ANSWER
     excerpt = " ".join(answer.body.decode("utf-8", "replace").split())[:_MAX_TEXT]
     text = f"{status} {answer.reason}".strip() + (f": {excerpt}" if excerpt else "")
@@ -202,26 +228,23 @@ def outcome_of_answer(answer: Answer) -> Outcome:
     return Outcome.http(status, answer.headers, text=text)
 
 
-def outcome_of_connecting(problem: BaseException) -> Outcome:
+def outcome_of_connecting(problem: BaseException, form: Form) -> Outcome:
     """Returns the outcome of an attempt that found no connection: nothing was sent."""
+    if isinstance(problem, ProxyError):
+        return Outcome.offline(text=str(problem))
     text = _failures.described(problem)
     causes = list(_causes(problem))
     if any(isinstance(each, ssl.SSLError) for each in causes):
         return Outcome.retry(FailureKind.NETWORK, text=text, not_sent=True)
-    if any(
-        isinstance(each, socket.gaierror) or (isinstance(each, OSError) and each.errno in _UNREACHABLE)
-        for each in causes
-    ):
-        return Outcome.offline(text=text)
+    away = next((each for each in causes if _is_unreachable(each)), None)
+    if away is not None:
+        return Outcome.offline(text=reason_of(away, form.place))
     kind = _failures.outcome_of(problem).kind
     return Outcome.retry(FailureKind.UNKNOWN if kind is FailureKind.NONE else kind, text=text, not_sent=True)
 
 
-def outcome_of_form(problem: BaseException) -> Outcome:
-    """Returns the outcome of a message whose headers could not be made."""
-    if isinstance(problem, (TypeError, ValueError)):
-        return Outcome.reject(text=_failures.described(problem))
-    return Outcome.retry(text=_failures.described(problem), not_sent=True)
+def _is_unreachable(problem: BaseException) -> bool:
+    return isinstance(problem, socket.gaierror) or (isinstance(problem, OSError) and problem.errno in _UNREACHABLE)
 
 
 def outcome_of_token(problem: BaseException) -> Outcome:
@@ -231,6 +254,9 @@ def outcome_of_token(problem: BaseException) -> Outcome:
         return Outcome.skipped()
     text = f"no bearer token: {_failures.described(problem)}"
     found = _failures.outcome_of(problem)
+    if found.verdict is Verdict.REJECT:
+        # PreparationError.
+        return Outcome.reject(found.kind, text=text)
     if isinstance(problem, InvalidError) or _is_final(found):
         return Outcome.reject(FailureKind.UNAUTHORIZED, code=found.code, text=text)
     kind = FailureKind.SERVER if found.verdict is Verdict.HTTP else found.kind

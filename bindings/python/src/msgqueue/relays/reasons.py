@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 
@@ -23,7 +24,8 @@ def text_of_problem(problem: BaseException) -> str:
 
 def reason_of(problem: BaseException, place: str) -> str:
     """Returns why there is no connection to a broker."""
-    if isinstance(problem, ConnectionRefusedError):
+    # Some clients raise classes of their own.
+    if isinstance(problem, ConnectionRefusedError) or getattr(problem, "errno", None) == errno.ECONNREFUSED:
         return f"connection refused by {place}"
     if isinstance(problem, socket.gaierror):
         return f"the name of {place} was not found"
