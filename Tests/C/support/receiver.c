@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -26,6 +27,7 @@ struct request {
   char conversation[MSGQ_ID_SIZE];
   char body[128];
   bool accepted;
+  struct receiver_time time;
 };
 
 struct receiver {
@@ -38,11 +40,19 @@ struct receiver {
   bool stopping;
   size_t together;
   size_t most_together;
+  size_t delay_every;
+  int64_t delay_ms;
   struct rule rules[max_rules];
   size_t rule_count;
   struct request requests[max_requests];
   size_t request_count;
 };
+
+double receiver_now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
 
 /* Copies the value of a header into `value`; "" when the header is missing. */
 static void header_value(const char *head, const char *name, char *value, size_t size) {
@@ -79,6 +89,9 @@ static bool read_request(int connection, struct request *request) {
   if (whole) {
     header_value(buffer, "Idempotency-Key", request->id, sizeof request->id);
     header_value(buffer, "Conversation", request->conversation, sizeof request->conversation);
+    char messages[32];
+    header_value(buffer, "Messages", messages, sizeof messages);
+    request->time.messages = messages[0] == '\0' ? 1 : (size_t)strtoull(messages, NULL, 10);
     snprintf(request->body, sizeof request->body, "%.*s", (int)wanted, body);
   }
   free(buffer);
@@ -102,6 +115,7 @@ static long take_request(struct receiver *receiver, int connection) {
   struct request request;
   memset(&request, 0, sizeof request);
   if (!read_request(connection, &request)) return -1;
+  request.time.arrived = receiver_now();
   pthread_mutex_lock(&receiver->lock);
   if (receiver->request_count == max_requests) receiver->request_count--;
   long place = (long)receiver->request_count++;
@@ -112,11 +126,13 @@ static long take_request(struct receiver *receiver, int connection) {
 
 static void answer(struct receiver *receiver, int connection, long place) {
   if (place < 0) return;
+  if (receiver->delay_every != 0 && ((size_t)place + 1) % receiver->delay_every == 0) pause_ms(receiver->delay_ms);
   pthread_mutex_lock(&receiver->lock);
   struct request *kept = &receiver->requests[place];
   while (receiver->held && !receiver->stopping) pthread_cond_wait(&receiver->changed, &receiver->lock);
   struct rule rule = take_rule(receiver, kept->id);
   kept->accepted = rule.status / 100 == 2;
+  kept->time.answered = receiver_now();
   pthread_mutex_unlock(&receiver->lock);
   char answer[256];
   int length = snprintf(answer, sizeof answer, "HTTP/1.1 %d Answer\r\n%s%s%sContent-Length: 0\r\nConnection: close\r\n\r\n", rule.status,
@@ -209,6 +225,19 @@ void receiver_hold(struct receiver *receiver, bool held) {
 void receiver_together(struct receiver *receiver, size_t count) { receiver->together = count < max_together ? count : max_together; }
 
 size_t receiver_most_together(struct receiver *receiver) { return receiver->most_together; }
+
+void receiver_delay(struct receiver *receiver, size_t every, int64_t delay_ms) {
+  receiver->delay_every = every;
+  receiver->delay_ms = delay_ms;
+}
+
+size_t receiver_times(struct receiver *receiver, struct receiver_time *times, size_t room) {
+  pthread_mutex_lock(&receiver->lock);
+  size_t total = receiver->request_count;
+  for (size_t index = 0; index < total && index < room; index++) times[index] = receiver->requests[index].time;
+  pthread_mutex_unlock(&receiver->lock);
+  return total;
+}
 
 static size_t count(struct receiver *receiver, const char *id, bool only_accepted) {
   size_t total = 0;

@@ -27,6 +27,20 @@ void receiver_hold(struct receiver *receiver, bool held);
 void receiver_together(struct receiver *receiver, size_t count);
 size_t receiver_most_together(struct receiver *receiver);
 
+/* Call before the first request: the answers to every `every`-th request are sent `delay_ms` later. */
+void receiver_delay(struct receiver *receiver, size_t every, int64_t delay_ms);
+
+/* One request as the receiver measured it, in seconds of its clock, CLOCK_BOOTTIME. */
+struct receiver_time {
+  double arrived;  /* when all of it had been read */
+  double answered; /* before its answer was written; 0: not yet */
+  size_t messages; /* the header `Messages`; 1 without it */
+};
+/* Copies the first `room` of them, in order of arrival, and returns how many there are. */
+size_t receiver_times(struct receiver *receiver, struct receiver_time *times, size_t room);
+/* The clock. */
+double receiver_now(void);
+
 /* Return the number of requests with this id (NULL: all), and of those that were answered with 2xx. */
 size_t receiver_requests(struct receiver *receiver, const char *id);
 size_t receiver_accepted(struct receiver *receiver, const char *id);

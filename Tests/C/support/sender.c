@@ -49,12 +49,13 @@ static bool read_answer(int connection, char *answer, size_t size) {
   }
 }
 
-static msgq_verdict exchange(const struct sender *sender, int connection, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict exchange(const struct sender *sender, int connection, const msgq_delivery *delivery, size_t messages,
+                             msgq_outcome *out) {
   char head[1024], answer[1024];
   int length = snprintf(head, sizeof head,
                         "POST /messages HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: %s\r\nConversation: %s\r\n"
-                        "Content-Length: %zu\r\n\r\n",
-                        delivery->id, delivery->conversation, delivery->body_size);
+                        "Messages: %zu\r\nContent-Length: %zu\r\n\r\n",
+                        delivery->id, delivery->conversation, messages, delivery->body_size);
   if (!send_all(connection, head, (size_t)length) || !send_all(connection, delivery->body, delivery->body_size)) {
     return network_failure(out, "send");
   }
@@ -67,14 +68,14 @@ static msgq_verdict exchange(const struct sender *sender, int connection, const 
   return MSGQ_VERDICT_HTTP;
 }
 
-static msgq_verdict post(struct sender *sender, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict post(struct sender *sender, const msgq_delivery *delivery, size_t messages, msgq_outcome *out) {
   struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(sender->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
   struct timeval timeout = { (time_t)(delivery->timeout_ms / 1000), (suseconds_t)(delivery->timeout_ms % 1000) * 1000 };
   int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection < 0) return network_failure(out, "socket");
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   bool connected = connect(connection, (struct sockaddr *)&address, sizeof address) == 0;
-  msgq_verdict verdict = connected ? exchange(sender, connection, delivery, out) : network_failure(out, "connect");
+  msgq_verdict verdict = connected ? exchange(sender, connection, delivery, messages, out) : network_failure(out, "connect");
   close(connection);
   return verdict;
 }
@@ -106,9 +107,25 @@ msgq_verdict sender_send(void *context, const msgq_delivery *delivery, msgq_outc
   struct sender *sender = context;
   atomic_fetch_add(&sender->calls, 1);
   size_t place = enter(sender, delivery->conversation);
-  msgq_verdict verdict = post(sender, delivery, out);
+  msgq_verdict verdict = post(sender, delivery, 1, out);
   leave(sender, place);
   return verdict;
+}
+
+void sender_send_batch(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  struct sender *sender = context;
+  char ids[32768];
+  size_t used = 0;
+  msgq_delivery joined = deliveries[0];
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  atomic_fetch_add(&sender->calls, 1);
+  for (size_t index = 0; index < count && used < sizeof ids; index++) {
+    used += (size_t)snprintf(ids + used, sizeof ids - used, "%s\n", deliveries[index].id);
+  }
+  joined.body = ids;
+  joined.body_size = used < sizeof ids ? used : sizeof ids - 1;
+  outcome.verdict = post(sender, &joined, count, &outcome);
+  for (size_t index = 0; index < count; index++) outcomes[index] = outcome;
 }
 
 void sender_release(void *context) {

@@ -23,6 +23,8 @@ struct sender {
 
 void sender_begin(struct sender *sender, uint16_t port);
 msgq_verdict sender_send(void *context, const msgq_delivery *delivery, msgq_outcome *out);
+/* Sends a batch as one request, whose header `Messages` has their number and whose body has their ids. */
+void sender_send_batch(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes);
 void sender_release(void *context);
 
 #endif
