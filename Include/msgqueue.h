@@ -709,10 +709,15 @@ typedef struct msgq_outcome {
                              Default false */
   char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
   char text[512];         /* raw, for a developer; cut to fit */
+  int64_t receipt;        /* 0: none. With a success MSGQ_STATUS_DELIVERED or MSGQ_STATUS_READ, if
+                             the receiver has reported it already: as msgq_mark, in the same
+                             commit; two events follow, first that of `sent`. Has no meaning with
+                             another outcome. Any other number is ignored with a warning in the log;
+                             msgq_complete answers INVALID */
 } msgq_outcome;
 
 #define MSGQ_OUTCOME_INIT \
-  { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, false, "", "" }
+  { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, false, "", "", 0 }
 
 void msgq_outcome_init(msgq_outcome *outcome);
 

@@ -77,7 +77,19 @@ private func answered(_ verdict: Outcome.Verdict, _ kind: FailureKind, _ answer:
     Outcome(
         verdict: verdict, kind: kind, code: answer.code, text: text(answer, at: \.text),
         retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms, retryAfterHeader: text(answer, at: \.retry_after),
-        retryAfterIsForQueue: answer.retry_after_queue, isNotSent: answer.not_sent)
+        retryAfterIsForQueue: answer.retry_after_queue, isNotSent: answer.not_sent, receipt: receipt(answer))
+}
+
+/// The receipt of an outcome. Another number is ignored with a warning, because the outcome of a transport cannot be rejected.
+private func receipt(_ answer: msgq_outcome) -> MessageStatus? {
+    guard answer.receipt != 0 else { return nil }
+    if let status = known(receipt: answer.receipt) { return status }
+    Log.warning("ignored the receipt of an outcome: it must be delivered, read or 0, got \(answer.receipt)")
+    return nil
+}
+
+private func known(receipt number: Int64) -> MessageStatus? {
+    Int32(exactly: number).flatMap(MessageStatus.init(rawValue:)).flatMap { StatusRule.isReceipt($0) ? $0 : nil }
 }
 
 @_cdecl("msgq_complete") @implementation
@@ -120,6 +132,9 @@ public func msgq_complete_batch(
 /// Reads an outcome that completes an attempt.
 private func read(_ pointer: UnsafePointer<msgq_outcome>) throws(QueueError) -> Outcome {
     let answer = try Structs.read(pointer, "msgq_outcome", over: defaultOutcome, flags: [\.retry_after_queue, \.not_sent])
+    guard answer.receipt == 0 || known(receipt: answer.receipt) != nil else {
+        throw QueueError(.invalid, "receipt must be delivered, read or 0, got \(answer.receipt)")
+    }
     return answered(try choice(answer.verdict.rawValue, "verdict"), try choice(answer.kind.rawValue, "failure kind"), answer)
 }
 

@@ -12,7 +12,7 @@ import MsgQueue
 ///
 /// All decisions are made by the engine's own core: order, retries, timeouts, drains, prompts, pauses, recovery after a crash. The store
 /// (messages in memory, with transactions), the clocks, the network and the receiver are simulated. Disk errors, a full disk, power loss (a
-/// crash keeps what was committed), history, receipts, threads and the running time of the queue itself are not simulated.
+/// crash keeps what was committed), history, later receipts, threads and the running time of the queue itself are not simulated.
 ///
 /// The same seed and the same script give the same run. Calls happen at the current virtual time; `at(_:do:)` schedules later ones. Use a
 /// simulation from one thread. Its wall clock begins at 1,700,000,000,000 ms since 1970 and advances with the virtual time.

@@ -8,6 +8,18 @@ extension MessageQueue {
         /// The receiver has the message, from this attempt or an earlier one.
         public static let sent = Outcome(engine: .sent)
 
+        /// As ``sent``, with what the receiver has reported of the message already: `.delivered` or `.read`. The message gets that status as
+        /// by ``MessageQueue/mark(_:as:)``, in the same commit. Another status is ignored with a warning in the log.
+        public static func sent(receipt: Status) -> Outcome {
+            guard StatusRule.isReceipt(receipt) else {
+                Log.warning("ignored the receipt of an outcome: it must be delivered or read, got \(receipt)")
+                return .sent
+            }
+            var outcome = MsgQueue.Outcome.sent
+            outcome.receipt = receipt
+            return Outcome(engine: outcome)
+        }
+
         /// The message was not transmitted. Uses up no retry; the drain stops.
         public static let offline = Outcome(engine: .offline)
 

@@ -278,6 +278,6 @@ final class AttemptRunner {
         try transactions.counting(1) { () throws(QueueError) in
             try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
         }
-        writes.perform(context.core.lateSuccessSaved(token, row, now))
+        writes.perform(context.core.lateSuccessSaved(token, row, progress, now))
     }
 }

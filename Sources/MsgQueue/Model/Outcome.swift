@@ -28,11 +28,13 @@ package struct Outcome: Sendable, Equatable {
     package var retryAfterIsForQueue: Bool
     /// Verdict `retry`: the message certainly did not reach the receiver.
     package var isNotSent: Bool
+    /// A success: what the receiver has reported of the message already, delivered or read.
+    package var receipt: MessageStatus?
 
     package init(
         verdict: Verdict, kind: FailureKind = .none, code: Int32 = 0, text: String = "",
         retryAfter: Int64? = nil, retryAfterHeader: String = "", retryAfterIsForQueue: Bool = false,
-        isNotSent: Bool = false
+        isNotSent: Bool = false, receipt: MessageStatus? = nil
     ) {
         self.verdict = verdict
         self.kind = kind
@@ -42,6 +44,7 @@ package struct Outcome: Sendable, Equatable {
         self.retryAfterHeader = retryAfterHeader
         self.retryAfterIsForQueue = retryAfterIsForQueue
         self.isNotSent = isNotSent
+        self.receipt = receipt
     }
 
     /// The receiver has the message.

@@ -117,7 +117,7 @@ package enum OutcomeRule {
     package static func resolve(
         _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool,
         discardRefused: Bool = false, pauseOnUnauthorized: Bool = false, now: Moment, boot: Int64, returnedAt: Int64 = Int64.min,
-        random: @autoclosure () -> Double
+        receipt: MessageStatus? = nil, random: @autoclosure () -> Double
     ) -> Resolution {
         var progress = before
         progress.lastAttemptAt = trial.startedAt
@@ -141,7 +141,9 @@ package enum OutcomeRule {
             progress.sentAt = now.wall
             progress.sentDuration = trial.duration
             progress.sentCode = code
-            return end(.sent, .sent, nil)
+            var resolution = end(.sent, .sent, nil)
+            resolution.progress = StatusRule.sent(resolution.progress, receipt: receipt)
+            return resolution
         case .offline(let text):
             // Not transmitted, so the attempt is not counted. A manual attempt is stored to show why it failed; the next attempt gets the
             // same number.
@@ -266,6 +268,6 @@ package enum OutcomeRule {
         progress.sentDuration = trial.duration
         progress.sentCode = code
         progress.endDelay()
-        return progress
+        return StatusRule.sent(progress, receipt: outcome.receipt)
     }
 }

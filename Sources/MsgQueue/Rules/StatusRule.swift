@@ -33,9 +33,17 @@ package enum StatusRule {
         }
     }
 
+    /// Whether one commit may move a message from one status to the other: it may write a success together with its receipt.
+    package static func allowsInOneCommit(_ from: MessageStatus, _ to: MessageStatus) -> Bool {
+        allows(from, to) || allows(from, .sent) && allows(.sent, to)
+    }
+
+    /// Whether the receiver may report this status.
+    package static func isReceipt(_ status: MessageStatus) -> Bool { status == .delivered || status == .read }
+
     /// Returns a message's new status after a receipt; nil: the receipt changes nothing.
     package static func receipt(_ receipt: MessageStatus, on status: MessageStatus) throws(QueueError) -> MessageStatus? {
-        guard receipt == .delivered || receipt == .read else {
+        guard isReceipt(receipt) else {
             throw QueueError(.invalid, "a receipt must be delivered or read, got \(receipt)")
         }
         guard rank(status) >= rank(.sent) else {
@@ -50,12 +58,22 @@ package enum StatusRule {
         _ receipt: MessageStatus, on status: MessageStatus, of before: Progress, earliest: Int64, now: Int64
     ) throws(QueueError) -> Progress? {
         guard let new = try Self.receipt(receipt, on: status) else { return nil }
+        return marked(before, as: new, at: max(now, earliest))
+    }
+
+    private static func marked(_ before: Progress, as status: MessageStatus, at time: Int64) -> Progress {
         var progress = before
-        progress.status = new
+        progress.status = status
         // The stored value 0 means that there is no time.
-        let time = max(now, earliest, before.deliveredAt, 1)
-        if new == .delivered { progress.deliveredAt = time } else { progress.readAt = time }
+        let time = max(time, before.deliveredAt, 1)
+        if status == .delivered { progress.deliveredAt = time } else { progress.readAt = time }
         return progress
+    }
+
+    /// Returns the progress of a message that was sent just now, with the receipt that came with the outcome, if there is one.
+    static func sent(_ progress: Progress, receipt: MessageStatus?) -> Progress {
+        guard let receipt, progress.status == .sent, isReceipt(receipt) else { return progress }
+        return marked(progress, as: receipt, at: progress.sentAt)
     }
 
     /// Throws unless the action is allowed for a message of that status.

@@ -184,7 +184,7 @@ extension Core {
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.exhausted == .discard,
             discardRefused: options.refused == .discard, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
-            returnedAt: scheduler.returnedAt, random: random())
+            returnedAt: scheduler.returnedAt, receipt: outcome.receipt, random: random())
         var effects: [Effect] = []
         var back: Head?
         if resolution.fate == .queued {
@@ -276,6 +276,7 @@ extension Core {
         case .sent:
             notices.append(.historyGrew)
             notices.append(change(.sent))
+            notices += receipt(resolution.progress, of: row, at)
         case .queued: notices.append(change(.queued))
         case .failed: notices.append(change(.failed))
         case .deleted: notices.append(.event(.deleted(id: row.id, conversation: conversation.text)))
@@ -285,6 +286,18 @@ extension Core {
             notices.append(.event(.discarded(id: row.id, conversation: conversation.text, failure: failure)))
         }
         return notices
+    }
+
+    /// The event of the receipt in the outcome, which follows the success.
+    private func receipt(_ progress: Progress, of row: Row, _ at: Int64) -> [Notice] {
+        guard progress.status != .sent else { return [] }
+        return [
+            .event(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: row.conversation.text, from: .sent, to: progress.status, attempt: 0, failure: nil,
+                        at: at)))
+        ]
     }
 
     // MARK: Late outcomes
@@ -305,8 +318,8 @@ extension Core {
             conflictIsSent: options.conflictIsSent, now: now.wall)
     }
 
-    /// Marks a message as sent, after its late success was committed. `row` is the row before that commit.
-    package mutating func lateSuccessSaved(_ token: UInt64, _ row: Row, _ now: Moment) -> [Effect] {
+    /// Marks a message as sent, after its late success was committed. `row` is the row before that commit, `progress` what was committed.
+    package mutating func lateSuccessSaved(_ token: UInt64, _ row: Row, _ progress: Progress, _ now: Moment) -> [Effect] {
         guard let (flight, _) = late[token] else { return [] }
         late.remove(token)
         statistics.sent(createdAt: row.createdAt, bytes: row.bodySize, now)
@@ -314,6 +327,7 @@ extension Core {
         let change = StatusChange(
             id: row.id, conversation: row.conversation.text, from: row.progress.status, to: .sent, attempt: flight.number, failure: nil,
             at: now.wall)
-        return [.notice(.failuresChanged(row.conversation)), .notice(.countsChanged), .notice(.event(.status(change)))]
+        let notices: [Notice] = [.failuresChanged(row.conversation), .countsChanged, .historyGrew, .event(.status(change))]
+        return (notices + receipt(progress, of: row, now.wall)).map { .notice($0) }
     }
 }

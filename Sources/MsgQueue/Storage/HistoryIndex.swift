@@ -55,9 +55,9 @@ extension Store {
 
     // MARK: Changes
 
-    /// Notes that a message in flight was sent. Its row of `in_flight` stays until `settle`.
-    func noteSent(_ row: Row) throws(QueueError) {
-        unsettled.append((row.sequence, row.conversation, .sent))
+    /// Notes that a message in flight was sent, perhaps with a receipt. Its row of `in_flight` stays until `settle`.
+    func noteSent(_ row: Row, _ status: StoredStatus) throws(QueueError) {
+        unsettled.append((row.sequence, row.conversation, status))
         if unsettled.count >= Self.settleEvery { try settle() }
     }
 

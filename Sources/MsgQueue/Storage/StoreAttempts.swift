@@ -11,7 +11,7 @@ extension Store {
 
     /// Writes the result of an attempt. `removedAt`: a message that was sent is removed at this time instead of entering the history.
     package func end(_ row: Row, _ resolution: Resolution, removedAt: Int64? = nil) throws(QueueError) {
-        let isSent = resolution.fate == .sent && resolution.progress.status == .sent && row.progress.status.isUnsent
+        let isSent = resolution.fate == .sent && row.progress.status.isUnsent
         if isSent, let removedAt { return try removeSent(row, now: removedAt) }
         let isSettledLater = isSent && isInHistoryIndex(row.sequence)
         if !isSettledLater { try removeInFlight(row.sequence) }

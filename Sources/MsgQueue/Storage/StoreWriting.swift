@@ -78,7 +78,7 @@ extension Store {
     /// `from`: the status before, which for a message being sent differs from the one on disk.
     /// `isSettledLater`: the message was sent, and its row of `in_flight` stays until the index of the history contains it.
     func update(_ row: Row, to progress: Progress, from status: MessageStatus, isSettledLater: Bool = false) throws(QueueError) {
-        guard status == progress.status || StatusRule.allows(status, progress.status) else {
+        guard status == progress.status || StatusRule.allowsInOneCommit(status, progress.status) else {
             throw QueueError(.internal, "the status of message \(row.sequence) cannot change from \(status) to \(progress.status)")
         }
         let statement = try database.statement(
@@ -94,10 +94,9 @@ extension Store {
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1, progress.status != row.progress.status else { return }
         count(row, row.change(to: progress.status))
-        if isSettledLater { return try noteSent(row) }
-        try changeHistory(
-            of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived),
-            to: StoredStatus(progress.status, isReceived: row.isReceived))
+        let new = StoredStatus(progress.status, isReceived: row.isReceived)
+        if isSettledLater, let new { return try noteSent(row, new) }
+        try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: new)
     }
 
     /// Replaces the body of a message. Its sequence number stays.

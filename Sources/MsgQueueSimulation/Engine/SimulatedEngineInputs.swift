@@ -116,7 +116,7 @@ extension SimulatedEngine {
         else { return false }
         store.update(flight.sequence) { $0.progress = progress }
         guard commit() else { return false }
-        handle(core.lateSuccessSaved(token, message.row, now))
+        handle(core.lateSuccessSaved(token, message.row, progress, now))
         return true
     }
 

@@ -42,6 +42,35 @@ import Testing
         #expect(try await queue.close())
     }
 
+    @Test func A13_an_outcome_may_have_a_receipt() async throws {
+        let tokens = Tokens()
+        let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
+            guard delivery.conversation != "later" else {
+                tokens.add(delivery.token)
+                return .pending
+            }
+            return delivery.conversation == "wrong" ? .sent(receipt: .failed) : .sent(receipt: .delivered)
+        }
+        let events = queue.events
+        let id = try queue.enqueue("1")
+        var changes: [MessageQueue.Status] = []
+        for await event in events {
+            guard case .status(let change) = event, change.id == id else { continue }
+            changes.append(change.to)
+            if change.to == .delivered { break }
+        }
+        #expect(changes == [.queued, .sending, .sent, .delivered])
+        let delivered = try queue.message(id: id)
+        #expect(delivered.status == .delivered && delivered.deliveredAt != nil && delivered.deliveredAt == delivered.sentAt)
+        let wrong = try queue.enqueue("2", conversation: "wrong")
+        #expect(try await eventually { try queue.message(id: wrong).status == .sent })
+        let later = try queue.enqueue("3", conversation: "later")
+        #expect(await eventually { tokens.all.count == 1 })
+        try queue.complete(tokens.all[0], with: .sent(receipt: .read))
+        #expect(try queue.message(id: later).status == .read)
+        #expect(try await queue.close())
+    }
+
     @Test func X8_a_pending_attempt_may_be_completed_before_the_transport_returns() async throws {
         let box = Box()
         let queue = try MessageQueue(path: directory.store, options: options()) { delivery in

@@ -30,6 +30,15 @@ import Testing
         }
     }
 
+    @Test func A13_one_commit_may_contain_a_success_and_its_receipt() {
+        for from in MessageStatus.allCases {
+            for to in MessageStatus.allCases {
+                let isReceipt = StatusRule.allows(from, .sent) && (to == .delivered || to == .read)
+                #expect(StatusRule.allowsInOneCommit(from, to) == (StatusRule.allows(from, to) || isReceipt), "\(from) to \(to)")
+            }
+        }
+    }
+
     @Test func R6_the_ranks_are_queued_then_sending_and_failed_then_sent_then_delivered_then_read() {
         let order: [[MessageStatus]] = [[.queued], [.sending, .failed], [.sent], [.delivered], [.read]]
         for (place, statuses) in order.enumerated() {

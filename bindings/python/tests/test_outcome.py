@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msgqueue import FailureKind, InvalidError, Outcome, Verdict, _abi
+from msgqueue import FailureKind, InvalidError, Outcome, Status, Verdict, _abi
 
 
 def written(outcome: Outcome) -> Any:
     """Returns the structure for C, written over other content."""
-    target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, True, True, b"9" * 63, b"9" * 511)
+    target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, True, True, b"9" * 63, b"9" * 511, 99)
     outcome._write(target)
     return target
 
@@ -32,11 +32,24 @@ def test_each_method_has_its_verdict() -> None:
 def test_an_outcome_fills_the_whole_structure() -> None:
     plain = written(Outcome.sent())
     assert (plain.verdict, plain.kind, plain.code, plain.retry_after_ms) == (Verdict.SENT, 0, 0, -1)
-    assert (plain.retry_after_queue, plain.retry_after, plain.text) == (False, b"", b"")
+    assert (plain.retry_after_queue, plain.retry_after, plain.text, plain.receipt) == (False, b"", b"", 0)
     full = written(Outcome.retry(FailureKind.SERVER, code=-7, text="grüße", retry_after=1.5, retry_after_queue=True))
     assert full.retry_after_queue
     assert (full.verdict, full.kind, full.code, full.retry_after_ms) == (Verdict.RETRY, FailureKind.SERVER, -7, 1500)
     assert full.text.decode() == "grüße"
+
+
+def test_A13_a_receipt_is_delivered_or_read() -> None:
+    assert written(Outcome.sent(receipt=Status.DELIVERED)).receipt == Status.DELIVERED
+    assert written(Outcome.sent(code=7, receipt=Status.READ)).receipt == Status.READ
+    assert Outcome.sent() == Outcome.sent(receipt=None)
+    for status in set(Status) - {Status.DELIVERED, Status.READ}:
+        with pytest.raises(InvalidError, match="receipt must be DELIVERED, READ or None"):
+            Outcome.sent(receipt=status)
+    wrong: Any
+    for wrong in (3, True, "read", Verdict.PENDING):
+        with pytest.raises(TypeError, match="receipt"):
+            Outcome.sent(receipt=wrong)
 
 
 @pytest.mark.parametrize("headers", [{"retry-AFTER": " 120 "}, {"X": "1", "Retry-After": "120"}, {"retry-after": 120}])

@@ -151,3 +151,45 @@ def test_H9_receipts_in_asyncio(store: Path) -> None:
             assert (message.delivered_at, message.retries_used) == (None, 0)
 
     in_loop(test())
+
+
+def test_A13_a_transport_reports_a_receipt_at_once(opened: Opener) -> None:
+    receipts = {"d": Status.DELIVERED, "r": Status.READ, "s": None}
+    changes: list[tuple[Any, ...]] = []
+    queue = opened(mode=Mode.MANUAL, direct=False)
+    queue.set_event_handler(lambda event: changes.append((event.id, event.from_status, event.to_status)))
+    queue.set_transport(lambda delivery: Outcome.sent(receipt=receipts[delivery.id]))
+    for id in receipts:
+        queue.enqueue("hello", id=id)
+    assert queue.drain().sent == 3
+    assert [queue.get(id).status for id in receipts] == [Status.DELIVERED, Status.READ, Status.SENT]
+    read = queue.get("r")
+    assert read.read_at == read.sent
+    assert read.delivered_at is None
+    wait_until(lambda: ("r", Status.SENT, Status.READ) in changes)
+    reached = [change[2] for change in changes if change[0] == "d"]
+    assert reached == [Status.QUEUED, Status.SENDING, Status.SENT, Status.DELIVERED]
+
+
+def test_A13_a_coroutine_and_a_later_answer_report_a_receipt(store: Path) -> None:
+    async def read(_: object) -> Outcome:
+        return Outcome.sent(receipt=Status.READ)
+
+    async def test() -> None:
+        async with aio.MessageQueue(store, read, mode=Mode.MANUAL, direct=False) as queue:
+            id = await queue.enqueue("hello")
+            assert (await queue.drain()).sent == 1
+            assert (await queue.get(id)).status is Status.READ
+
+    in_loop(test())
+    tokens: list[int] = []
+
+    def pend(delivery: msgqueue.Delivery) -> Outcome:
+        tokens.append(delivery.token)
+        return Outcome.pending()
+
+    with MessageQueue(store, pend) as queue:
+        id = queue.enqueue("hello")
+        wait_until(lambda: len(tokens) == 1)
+        queue.complete(tokens[0], Outcome.sent(receipt=Status.DELIVERED))
+        assert queue.get(id).status is Status.DELIVERED

@@ -288,6 +288,7 @@ class Outcome(Structure):
         ("not_sent", c_bool),
         ("retry_after", c_char * 64),
         ("text", c_char * 512),
+        ("receipt", c_int64),
     ]
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from . import _abi, _arguments
-from .enums import FailureKind, Verdict
+from .enums import FailureKind, Status, Verdict
 from .errors import InvalidError
 
 _TEXT_SIZE = _abi.Outcome.text.size - 1
 _HEADER_SIZE = _abi.Outcome.retry_after.size - 1
 _MAX_CODE = 2**31 - 1
+_RECEIPTS = (Status.DELIVERED, Status.READ)
 _SIZE = ctypes.sizeof(_abi.Outcome)
 
 
@@ -45,6 +46,8 @@ class Outcome:
     """The Retry-After header as it came: seconds or an HTTP date."""
     not_sent: bool = False
     """Verdict RETRY: the message certainly did not reach the receiver; the attempt has Arrival.NO."""
+    receipt: Status | None = None
+    """With a success: DELIVERED or READ, if the receiver has reported it already. Otherwise it has no meaning."""
 
     def __post_init__(self) -> None:
         """Checks that the fields fit into the structure of C."""
@@ -58,20 +61,26 @@ class Outcome:
             _arguments.milliseconds("retry_after", self.retry_after)
         _arguments.flag("retry_after_queue", self.retry_after_queue)
         _arguments.flag("not_sent", self.not_sent)
+        if self.receipt is not None and _arguments.member("receipt", self.receipt, Status) not in _RECEIPTS:
+            raise InvalidError(f"receipt must be DELIVERED, READ or None, got {self.receipt}")
         if len(_arguments.text("retry_after_header", self.retry_after_header)) > _HEADER_SIZE:
             raise InvalidError(f"retry_after_header must have at most {_HEADER_SIZE} bytes")
 
     @classmethod
-    def sent(cls, *, code: int = 0, text: str = "") -> Outcome:
+    def sent(cls, *, code: int = 0, text: str = "", receipt: Status | None = None) -> Outcome:
         """The receiver has the message, or had it already.
 
         Args:
             code: The transport's own code.
             text: For a developer.
+            receipt: Status.DELIVERED or Status.READ, if the receiver has reported that already: as `mark`.
+
+        Raises:
+            InvalidError: An argument is out of range.
         """
         # The most frequent outcome is made once.
         is_plain = cls is Outcome and type(code) is int and type(text) is str and not code and not text
-        return _SENT if is_plain else cls(Verdict.SENT, code=code, text=text)
+        return _SENT if is_plain and receipt is None else cls(Verdict.SENT, code=code, text=text, receipt=receipt)
 
     @classmethod
     def retry(
@@ -180,6 +189,7 @@ class Outcome:
         target.retry_after = self.retry_after_header.encode() if self.retry_after_header else b""
         target.text = _cut(self.text) if self.text else b""
         target.not_sent = self.not_sent
+        target.receipt = 0 if self.receipt is None else self.receipt
 
     def _for_c(self) -> _abi.Outcome:
         """Returns a structure for `msgq_complete`."""
