@@ -1,9 +1,10 @@
 """An HTTP server for the tests of bindings/c/http.c. The path of a request says what the server does with it.
 
-    python3 server.py LOG [CERTIFICATE KEY]
+    python3 server.py LOG [CERTIFICATE KEY CLIENT]
 
 Prints its ports on 127.0.0.1 (plain, one that closes every connection at once, one that never accepts, one that
-refuses, TLS or 0), writes a line to LOG for each request that it has read, and ends when its standard input ends.
+refuses, a proxy, TLS or 0, TLS for those with the certificate CLIENT or 0), writes a line to LOG for each request that
+it has read, and ends when its standard input ends.
 
     /status/CODE            that status; a query a=b&… gives headers of the answer
     /sequence/NAME/CODE,…   one status after the other for requests with this NAME; the last one again and again
@@ -21,10 +22,19 @@ refuses, TLS or 0), writes a line to LOG for each request that it has read, and 
     /long                   a line of the header with 1 MB
     /lines/COUNT            200 with so many lines of 1,000 bytes in its header
     /endless                200 with a body that does not end
+
+The user name for the proxy says what the proxy does; it writes a line to LOG that begins with "proxy":
+
+    none                    what a proxy does
+    ana                     the same, if the password is "p@ss/ü"; otherwise it answers 407
+    status-CODE             answers with that status
+    raw-HEX                 these bytes, then the end of the connection
+    hang                    no answer
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import ssl
@@ -32,6 +42,7 @@ import struct
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qsl
@@ -181,22 +192,78 @@ class Peer:
         return True
 
 
-def serve(connection: socket.socket, log: IO[str], context: ssl.SSLContext | None) -> None:
+class ProxyPeer(Peer):
+    """A connection of the proxy."""
+
+    def serve(self) -> None:
+        while True:
+            line = self.read_until(b"\r\n").decode()
+            fields = self.read_until(b"\r\n\r\n").decode("latin-1").split("\r\n")
+            headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+            body = self.read_body(int(headers.get("content-length", "0")))
+            with LOCK:
+                self.log.write("\t".join(["proxy", f"connection={self.number}", line, *fields, ""]) + "\n")
+                self.log.flush()
+            kind, _, password = base64.b64decode(headers.get("proxy-authorization", "")[6:]).decode().partition(":")
+            method, target, _ = line.split(" ")
+            if kind.startswith("raw-"):
+                return self.connection.sendall(bytes.fromhex(kind[4:]))
+            if kind == "hang":
+                self.connection.recv(1)
+                return None
+            if kind.startswith("status-") or (kind == "ana" and password != "p@ss/ü"):
+                self.answer(int(kind[7:] or 407), {"Proxy-Authenticate": "Basic"})
+                continue
+            authority, _, path = target.partition("//")[2].partition("/") if method != "CONNECT" else (target, "", "")
+            host, _, port = authority.rpartition(":")
+            with socket.create_connection((host, int(port))) as other:
+                if method == "CONNECT":
+                    self.connection.sendall(b"HTTP/1.1 200 Connection established\r\nContent-Length: 9\r\n\r\n")
+                    threading.Thread(target=pump, args=(other, self.connection), daemon=True).start()
+                    return pump(self.connection, other)
+                kept = [field for field in fields if not field.lower().startswith("proxy-")]
+                other.sendall("\r\n".join([f"{method} /{path} HTTP/1.1", *kept, "", ""]).encode("latin-1") + body)
+                # Every answer of the server but those of /status ends with the connection.
+                self.connection.sendall(read_answer(other))
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    for each in (source, target):
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+def read_answer(connection: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\r\n\r\nok"):
+        part = connection.recv(65536)
+        if not part:
+            break
+        data += part
+    return data
+
+
+def serve(connection: socket.socket, log: IO[str], context: ssl.SSLContext | None, kind: type[Peer] = Peer) -> None:
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context is not None:
             connection = context.wrap_socket(connection, server_side=True)
         with connection:
-            Peer(connection, log).serve()
+            kind(connection, log).serve()
     except (OSError, ValueError):
         # The client has ended the connection.
         connection.close()
 
 
-def listen(listener: socket.socket, log: IO[str], context: ssl.SSLContext | None = None) -> None:
+def listen(
+    listener: socket.socket, log: IO[str], context: ssl.SSLContext | None = None, kind: type[Peer] = Peer
+) -> None:
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=serve, args=(connection, log, context), daemon=True).start()
+        threading.Thread(target=serve, args=(connection, log, context, kind), daemon=True).start()
 
 
 def close_at_once(listener: socket.socket) -> None:
@@ -215,18 +282,21 @@ def bound(backlog: int | None) -> socket.socket:
 
 def main() -> None:
     log = Path(sys.argv[1]).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process lives
-    plain, closing, silent, refusing = bound(1024), bound(1024), bound(1024), bound(None)
-    ports = [each.getsockname()[1] for each in (plain, closing, silent, refusing)]
+    plain, closing, silent, refusing, proxy = bound(1024), bound(1024), bound(1024), bound(None), bound(1024)
+    ports = [each.getsockname()[1] for each in (plain, closing, silent, refusing, proxy)]
+    threading.Thread(target=listen, args=(proxy, log, None, ProxyPeer), daemon=True).start()
     threading.Thread(target=listen, args=(plain, log), daemon=True).start()
     threading.Thread(target=close_at_once, args=(closing,), daemon=True).start()
-    if len(sys.argv) > 3:
+    for has_client in (False, True) if len(sys.argv) > 4 else ():
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(sys.argv[2], sys.argv[3])
+        if has_client:
+            context.load_verify_locations(sys.argv[4])
+            context.verify_mode = ssl.CERT_REQUIRED
         secure = bound(1024)
         ports.append(secure.getsockname()[1])
         threading.Thread(target=listen, args=(secure, log, context), daemon=True).start()
-    else:
-        ports.append(0)
+    ports += [0] * (7 - len(ports))
     print(*ports, flush=True)
     sys.stdin.read()
     os._exit(0)

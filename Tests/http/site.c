@@ -23,7 +23,7 @@ void server_begin(struct server *server, const char *log) {
     dup2(output[1], STDOUT_FILENO);
     close(input[0]), close(input[1]), close(output[0]), close(output[1]);
     /* Without a certificate: there is no port for TLS. */
-    execlp("python3", "python3", HTTP_SERVER, log, getenv("HTTP_CERTIFICATE"), getenv("HTTP_KEY"), (char *)NULL);
+    execlp("python3", "python3", HTTP_SERVER, log, getenv("HTTP_CERTIFICATE"), getenv("HTTP_KEY"), getenv("HTTP_CLIENT"), (char *)NULL);
     _exit(127);
   }
   close(input[0]), close(output[1]);
@@ -31,7 +31,8 @@ void server_begin(struct server *server, const char *log) {
   size_t filled = 0;
   while (filled + 1 < sizeof line && read(output[0], line + filled, 1) == 1 && line[filled] != '\n') filled++;
   close(output[0]);
-  REQUIRE(sscanf(line, "%d %d %d %d %d", &server->plain, &server->closing, &server->silent, &server->refusing, &server->secure) == 5);
+  REQUIRE(sscanf(line, "%d %d %d %d %d %d %d", &server->plain, &server->closing, &server->silent, &server->refusing, &server->proxy,
+                 &server->secure, &server->mutual) == 7);
 }
 
 void server_end(struct server *server) {

@@ -12,7 +12,7 @@
 struct server {
   pid_t pid;
   int input; /* the server ends when this is closed */
-  int plain, closing, silent, refusing, secure; /* ports */
+  int plain, closing, silent, refusing, proxy, secure, mutual; /* ports */
 };
 
 struct site {

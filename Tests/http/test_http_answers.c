@@ -245,6 +245,7 @@ TEST(B2_http_an_answer_that_is_cut_or_not_http_is_retried_unless_it_accepts) {
     { "HTTP/1.1 422 No\r\n\r\nto the end", 422, MSGQ_FAILURE_REJECTED },
     { "HTTP/1.0 422 No\r\n\r\nto the end", 422, MSGQ_FAILURE_REJECTED },
     { "HTTP/1.1 204 No Content\r\n\r\n", 204, MSGQ_FAILURE_NONE },
+    { "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", 204, MSGQ_FAILURE_NONE },
     { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nRetry-After: 9\r\n\r\nHTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\nno", 422,
       MSGQ_FAILURE_REJECTED },
   };

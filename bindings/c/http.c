@@ -126,7 +126,9 @@ struct client {
   msgq_queue *queue;
   /* Settings; they do not change. */
   char *url;
-  char *ca_file;
+  char *ca_file, *certificate_file, *key_file, *key_password;
+  char *proxy;
+  char proxy_place[300]; /* its host and port, for texts */
   bool is_secure;
   long max_connections;
   int64_t timeout_ms;
@@ -745,6 +747,13 @@ static void set_offline(struct transfer *transfer, const char *text) {
   set_text(transfer, text);
 }
 
+/* The proxy answered, and the server does not have the request. */
+static void set_refused_by_proxy(struct transfer *transfer, long status) {
+  char text[sizeof transfer->client->proxy_place + 64];
+  snprintf(text, sizeof text, "the proxy %s answered %ld", transfer->client->proxy_place, status);
+  set_offline(transfer, text);
+}
+
 static void set_http(struct transfer *transfer) {
   msgq_outcome *out = &transfer->outcome;
   char start[96];
@@ -777,13 +786,14 @@ static void judge_failure(struct transfer *transfer, CURLcode code, bool not_sen
   case CURLE_OK:
     set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the answer ended within its header");
     break;
+  case CURLE_COULDNT_RESOLVE_PROXY:
   case CURLE_COULDNT_RESOLVE_HOST:
-  case CURLE_COULDNT_CONNECT: set_offline(transfer, text); break;
+  case CURLE_COULDNT_CONNECT:
+  case CURLE_SSL_CERTPROBLEM: /* of the client */ set_offline(transfer, text); break;
   case CURLE_OPERATION_TIMEDOUT:
     set_retry(transfer, MSGQ_FAILURE_TIMEOUT, not_sent, text);
     break;
   case CURLE_SSL_CONNECT_ERROR:
-  case CURLE_SSL_CERTPROBLEM:
   case CURLE_SSL_CIPHER:
   case CURLE_PEER_FAILED_VERIFICATION:
   case CURLE_SSL_CACERT_BADFILE:
@@ -806,10 +816,18 @@ static void judge_failure(struct transfer *transfer, CURLcode code, bool not_sen
 /* Decides the outcome of a request that has ended. */
 static void judge(struct transfer *transfer, CURLcode code) {
   const char *text = transfer->error[0] != '\0' ? transfer->error : curl_easy_strerror(code);
-  long sent = 0;
+  bool has_proxy = transfer->client->proxy != NULL, is_secure = transfer->client->is_secure;
+  long sent = 0, proxy_status = 0;
   if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) != CURLE_OK) sent = 1;
+  /* libcurl counts the request for the tunnel, too. */
+  if (transfer->requests == 0) sent = 0;
+  (void)curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_CONNECTCODE, &proxy_status);
 
-  if (transfer->fault != NULL) {
+  if (has_proxy && sent == 0 && proxy_status >= 300) {
+    set_refused_by_proxy(transfer, proxy_status);
+  } else if (has_proxy && !is_secure && transfer->has_head && transfer->status == 407) {
+    set_refused_by_proxy(transfer, transfer->status);
+  } else if (transfer->fault != NULL) {
     set_retry(transfer, MSGQ_FAILURE_SERVER, false, transfer->fault);
   } else if (transfer->has_head) {
     judge_answer(transfer, code, text);
@@ -899,7 +917,9 @@ static CURL *new_easy(struct client *client) {
   CURL *easy = curl_easy_init();
   if (easy == NULL) return NULL;
   bool is_set = SET(URL, client->url) && SET(PATH_AS_IS, 1L) && SET(POST, 1L) &&
-                SET(NOSIGNAL, 1L) && SET(PROXY, "") && SET(FOLLOWLOCATION, 0L) &&
+                SET(NOSIGNAL, 1L) && SET(FOLLOWLOCATION, 0L) && SET(NOPROXY, "") &&
+                SET(PROXY, client->proxy != NULL ? client->proxy : "") &&
+                SET(PROXYAUTH, (long)CURLAUTH_BASIC) && SET(SUPPRESS_CONNECT_HEADERS, 1L) &&
                 SET(OPENSOCKETFUNCTION, open_socket) && SET(OPENSOCKETDATA, client) &&
                 SET(CLOSESOCKETFUNCTION, close_socket) && SET(CLOSESOCKETDATA, client) &&
                 SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
@@ -918,6 +938,9 @@ static CURL *new_easy(struct client *client) {
   if (client->is_secure) {
     is_set = is_set && SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (client->ca_file != NULL) is_set = is_set && SET(CAINFO, client->ca_file);
+    if (client->certificate_file != NULL) is_set = is_set && SET(SSLCERT, client->certificate_file);
+    if (client->key_file != NULL) is_set = is_set && SET(SSLKEY, client->key_file);
+    if (client->key_password != NULL) is_set = is_set && SET(KEYPASSWD, client->key_password);
   }
   if (is_set) return easy;
   curl_easy_cleanup(easy);
@@ -1115,6 +1138,10 @@ static void free_client(struct client *client) {
   curl_slist_free_all(client->headers);
   free(client->url);
   free(client->ca_file);
+  free(client->certificate_file);
+  free(client->key_file);
+  free(client->key_password);
+  free(client->proxy);
   free(client->bearer);
   free(client->channels);
   pthread_cond_destroy(&client->changed);
@@ -1283,8 +1310,9 @@ static msgq_result read_options(const msgq_http_options *given, msgq_http_option
   static const msgq_http_options defaults = MSGQ_HTTP_OPTIONS_INIT;
   *options = defaults;
   uint32_t size = given->struct_size;
-  /* The first version ends with `release`. */
-  if (size < offsetof(msgq_http_options, release) + sizeof given->release || size > 65536) {
+  /* The first version ends with `release`, the second one with `key_password`. */
+  const size_t first = offsetof(msgq_http_options, release) + sizeof given->release;
+  if (size < first || (size > first && size < sizeof *given) || size > 65536) {
     return fail(MSGQ_INVALID, "struct_size of msgq_http_options is not possible: %u", size);
   }
   memcpy(options, given, size < sizeof *options ? size : sizeof *options);
@@ -1323,6 +1351,43 @@ static msgq_result check_url(const char *url, bool *is_secure) {
   }
   curl_url_cleanup(parts);
   return result;
+}
+
+/* Copies a part of a URL without percent-encoding, if it has that part and there is room. */
+static bool copy_part(CURLU *parts, CURLUPart part, char *text, size_t room) {
+  char *value = NULL;
+  if (curl_url_get(parts, part, &value, CURLU_URLDECODE) != CURLUE_OK) return false;
+  bool has_room = strlen(value) < room;
+  if (has_room) strcpy(text, value);
+  curl_free(value);
+  return has_room;
+}
+
+/* Checks the URL of the proxy, and writes its host and port. No text contains the URL, which may
+   have a password. */
+static msgq_result check_proxy(const char *url, char *place, size_t room) {
+  char host[256], port[8], path[8], user[256] = "";
+  if (!is_visible(url)) {
+    return fail(MSGQ_INVALID, "proxy has a character that must be percent-encoded");
+  }
+  CURLU *parts = curl_url();
+  if (parts == NULL) return fail(MSGQ_STORAGE, "out of memory");
+  bool is_url = strncasecmp(url, "http://", 7) == 0 && strpbrk(url, "?#") == NULL &&
+                curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                copy_part(parts, CURLUPART_HOST, host, sizeof host) &&
+                copy_part(parts, CURLUPART_PATH, path, sizeof path) && strcmp(path, "/") == 0;
+  bool has_port = is_url && copy_part(parts, CURLUPART_PORT, port, sizeof port);
+  (void)copy_part(parts, CURLUPART_USER, user, sizeof user);
+  curl_url_cleanup(parts);
+  if (!is_url) {
+    return fail(MSGQ_INVALID, "proxy is not http://HOST:PORT or http://USER:PASSWORD@HOST:PORT");
+  }
+  if (!has_port || strcmp(port, "0") == 0) {
+    return fail(MSGQ_INVALID, "proxy has no port: %s", host);
+  }
+  if (strchr(user, ':') != NULL) return fail(MSGQ_INVALID, "the user name of proxy has a colon");
+  snprintf(place, room, "%s:%s", host, port);
+  return MSGQ_OK;
 }
 
 /* Adds a line to the headers of every message. */
@@ -1394,31 +1459,65 @@ static msgq_result take_headers(struct client *client, const msgq_http_options *
   return result;
 }
 
-/* Without this check each message would fail: libcurl reads the file when it connects. */
-static msgq_result check_certificates(const char *path) {
-  static const char mark[] = "-----BEGIN CERTIFICATE-----";
+/* Without this check no message would be sent: libcurl reads the file when it connects. */
+static msgq_result check_pem(const char *name, const char *path, const char *mark,
+                             const char *content) {
+  size_t mark_size = strlen(mark);
   char bytes[16384];
   size_t kept = 0, size;
   bool is_found = false;
   struct stat status;
-  if (!is_utf8(path)) return fail(MSGQ_INVALID, "ca_file is not UTF-8");
+  if (!is_utf8(path)) return fail(MSGQ_INVALID, "%s is not UTF-8", name);
   /* Before it is opened: a pipe would wait for its writer. */
   if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-    return fail(MSGQ_INVALID, "ca_file is not a regular file");
+    return fail(MSGQ_INVALID, "%s is not a regular file", name);
   }
   FILE *file = fopen(path, "re");
-  if (file == NULL) return fail(MSGQ_INVALID, "ca_file cannot be read: %s", strerror(errno));
+  if (file == NULL) return fail(MSGQ_INVALID, "%s cannot be read: %s", name, strerror(errno));
   while (!is_found && (size = fread(bytes + kept, 1, sizeof bytes - kept, file)) > 0) {
     size += kept;
-    is_found = memmem(bytes, size, mark, sizeof mark - 1) != NULL;
-    kept = size < sizeof mark ? size : sizeof mark;
+    is_found = memmem(bytes, size, mark, mark_size) != NULL;
+    kept = size < mark_size ? size : mark_size;
     memmove(bytes, bytes + size - kept, kept);
   }
   int problem = ferror(file) ? errno : 0;
   fclose(file);
   if (is_found) return MSGQ_OK;
-  if (problem != 0) return fail(MSGQ_INVALID, "ca_file cannot be read: %s", strerror(problem));
-  return fail(MSGQ_INVALID, "ca_file has no certificate in PEM");
+  if (problem != 0) {
+    return fail(MSGQ_INVALID, "%s cannot be read: %s", name, strerror(problem));
+  }
+  return fail(MSGQ_INVALID, "%s has no %s in PEM", name, content);
+}
+
+/* Checks the files and the proxy. */
+static msgq_result check_ways(struct client *client, const msgq_http_options *options) {
+  static const char certificate[] = "-----BEGIN CERTIFICATE-----", key[] = " PRIVATE KEY-----";
+  const char *own = options->certificate_file;
+  const char *own_key = options->key_file != NULL ? options->key_file : own;
+  msgq_result result = MSGQ_OK;
+  if (own == NULL && (options->key_file != NULL || options->key_password != NULL)) {
+    return fail(MSGQ_INVALID, "key_file and key_password need certificate_file");
+  }
+  if (options->ca_file != NULL) {
+    result = check_pem("ca_file", options->ca_file, certificate, "certificate");
+  }
+  if (result == MSGQ_OK && own != NULL) {
+    result = check_pem("certificate_file", own, certificate, "certificate");
+  }
+  if (result == MSGQ_OK && own_key != NULL) {
+    const char *name = options->key_file != NULL ? "key_file" : "certificate_file";
+    result = check_pem(name, own_key, key, "private key");
+  }
+  if (result == MSGQ_OK && options->proxy != NULL) {
+    result = check_proxy(options->proxy, client->proxy_place, sizeof client->proxy_place);
+  }
+  return result;
+}
+
+/* Copies a text that may be NULL. Returns false without memory. */
+static bool copy(char **out, const char *text) {
+  *out = text != NULL ? strdup(text) : NULL;
+  return text == NULL || *out != NULL;
 }
 
 static msgq_result take_options(struct client *client, const msgq_http_options *options) {
@@ -1432,17 +1531,17 @@ static msgq_result take_options(struct client *client, const msgq_http_options *
     return fail(MSGQ_INVALID, "timeout_ms must be 0 to %d, got %lld", (int)longest_timeout_ms,
                 (long long)options->timeout_ms);
   }
-  if (options->ca_file != NULL) {
-    result = check_certificates(options->ca_file);
-    if (result != MSGQ_OK) return result;
-  }
+  result = check_ways(client, options);
+  if (result != MSGQ_OK) return result;
   client->max_connections = options->max_connections == 0 ? 64 : (long)options->max_connections;
   client->timeout_ms = options->timeout_ms;
   client->token = options->token;
   client->context = options->context;
-  client->url = strdup(options->url);
-  client->ca_file = options->ca_file != NULL ? strdup(options->ca_file) : NULL;
-  if (client->url == NULL || (options->ca_file != NULL && client->ca_file == NULL)) {
+  if (!copy(&client->url, options->url) || !copy(&client->ca_file, options->ca_file) ||
+      !copy(&client->certificate_file, options->certificate_file) ||
+      !copy(&client->key_file, options->key_file) ||
+      !copy(&client->key_password, options->key_password) ||
+      !copy(&client->proxy, options->proxy)) {
     return fail(MSGQ_STORAGE, "out of memory");
   }
   return take_headers(client, options);

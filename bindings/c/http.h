@@ -58,10 +58,21 @@ typedef struct msgq_http_options {
   /* None. release(context) is called once, when the transport has ended and does not use libcurl
      any more; also when msgq_http_set_transport fails, unless struct_size is not possible. */
   void (*release)(void *context);
+  /* None. http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, of visible ASCII characters; others
+     in USER and PASSWORD are percent-encoded. Copied. See "Proxy" below. */
+  const char *proxy;
+  /* None. The certificate of the client for https, with its chain: a readable regular file of PEM.
+     libcurl reads it, and the key, for each connection. */
+  const char *certificate_file;
+  /* certificate_file (NULL). Its private key, a readable regular file of PEM. */
+  const char *key_file;
+  /* None. The password of the key. Copied. */
+  const char *key_password;
 } msgq_http_options;
 
 #define MSGQ_HTTP_OPTIONS_INIT \
-  { sizeof(msgq_http_options), 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
+  { sizeof(msgq_http_options), 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, \
+    NULL, NULL }
 
 /*
  * Sets a transport that posts the body of each message to options->url, in place of any transport
@@ -82,7 +93,12 @@ typedef struct msgq_http_options {
  *            redirect is an unknown status and retried. Up to 99 answers with a status 1xx are
  *            skipped. The text has the status and 200 bytes of the answer. At most 1 MiB of an
  *            answer is read.
- * Failures   offline (uses up no retry): no connection, name not found, no route.
+ * Proxy      To a server of https the proxy passes a connection on (CONNECT); it reads no request.
+ *            To a server of http it forwards the request.
+ * Failures   offline (uses up no retry): no connection, name not found, no route; the proxy answers
+ *            407, or another status than 2xx to CONNECT; the certificate of the client cannot be
+ *            used (a wrong password, another key). Of a server of http, the other answers of a
+ *            proxy cannot be told from those of the server, and count as these.
  *            retry, surely not sent: TLS or certificate (kind network); time-out before the first
  *            byte of the request was written (timeout).
  *            retry, perhaps arrived: a connection that breaks later (network); no answer in time
