@@ -493,6 +493,13 @@ typedef struct msgq_options {
      messages back to `queued` in their places, durably, also without a transport, and send
      nothing. An expired message fails when a drain reaches it. */
   bool maintenance;
+
+  /* MSGQ_CONNECTIVITY_UNKNOWN (0), which counts as online. A msgq_connectivity: what counts until
+     the host or the monitor reports connectivity for the first time. MSGQ_CONNECTIVITY_OFFLINE: the
+     queue begins offline, so that it raises no prompt and calls no transport before the report,
+     whatever is called first; the first report of online counts as a return of the connection. If
+     there is no report within 60 s of msgq_open, one line of the log (MSGQ_LOG_WARNING) says so. */
+  int64_t initial_connectivity;
 } msgq_options;
 
 /*
@@ -517,7 +524,7 @@ typedef struct msgq_options {
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 0, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
-    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false }
+    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -1151,7 +1158,8 @@ msgq_result msgq_retry_all(msgq_queue *queue, const char *conversation, uint64_t
 /* --------------------------------------------------------------------- 10. Connectivity */
 
 typedef enum msgq_connectivity {
-  MSGQ_CONNECTIVITY_UNKNOWN = 0, /* counts as online: a host that reports nothing is online */
+  MSGQ_CONNECTIVITY_UNKNOWN = 0, /* counts as online: a host that reports nothing is online, unless
+                                    initial_connectivity says otherwise */
   MSGQ_CONNECTIVITY_OFFLINE,
   MSGQ_CONNECTIVITY_ONLINE
 } msgq_connectivity;

@@ -28,7 +28,6 @@ OPEN: dict[str, str] = {
     "M14": "send and wait",
     "M15": "log lines at DEBUG",
     "M16": "virtual time in Python",
-    "Q21": "connectivity before the first report",
     "Q22": "the count of a standing prompt follows the queue",
     "Q23": "Send All with the failed ones",
     "Q24": "the banner of mode auto; the link while offline is tested",

@@ -166,8 +166,7 @@ class Sender:
 
 def compose(path: str) -> None:
     """Runs in the child process: enqueues every message while offline, and is killed before it closes the queue."""
-    queue = MessageQueue(path)
-    queue.set_connectivity(Connectivity.OFFLINE, Link.NONE)
+    queue = MessageQueue(path, initial_connectivity=Connectivity.OFFLINE)
     for message_id, conversation, text in MESSAGES:
         queue.enqueue(text, conversation=conversation, id=message_id)
         print(message_id, flush=True)
@@ -251,8 +250,13 @@ def run(directory: Path) -> int:
     screen.chapter("2. Opened again: every message is there")
     receiver = Receiver(screen)
     sender = Sender(screen, receiver.server_address[1])
-    with MessageQueue(store, mode=Mode.ASK, retry=RetryPolicy(ladder=[0.5, 1]), online_debounce=0.2) as queue:
-        queue.set_connectivity(Connectivity.OFFLINE, Link.NONE)
+    with MessageQueue(
+        store,
+        mode=Mode.ASK,
+        retry=RetryPolicy(ladder=[0.5, 1]),
+        online_debounce=0.2,
+        initial_connectivity=Connectivity.OFFLINE,
+    ) as queue:
         queue.set_event_handler(sender.on_event)
         queue.set_transport(sender.send)
         for message in queue.list():

@@ -54,6 +54,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     var options = Options()
     options.mode = try choice(given.mode.rawValue, "mode")
     options.callbacks = try choice(given.callbacks.rawValue, "callbacks")
+    options.initialConnectivity = try choice(UInt32(exactly: given.initial_connectivity) ?? UInt32.max, "initial_connectivity")
     options.exhausted = try choice(given.exhausted.rawValue, "exhausted")
     options.refused = try choice(given.refused.rawValue, "refused")
     options.finalFailure = try choice(given.final_failure.rawValue, "final_failure")

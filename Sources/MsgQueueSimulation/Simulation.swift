@@ -46,13 +46,14 @@ public final class Simulation {
     private var timeline = Timeline()
     private var jitter: SeededGenerator
     private var ids: SeededGenerator
-    private var network = Network()
+    private var network: Network
     private var isInBackground = false
 
     /// Throws `.invalid` when an option is out of its range.
     public init(seed: UInt64 = 0, options: MessageQueue.Options = .init(), transport: Transport? = nil) throws(MessageQueue.Error) {
         settings = try options.checked()
         self.options = options
+        network = Network(connectivity: settings.initialConnectivity)
         random = SeededGenerator(seed: seed)
         jitter = SeededGenerator(seed: ~seed)
         ids = SeededGenerator(seed: seed &+ 1 << 32)

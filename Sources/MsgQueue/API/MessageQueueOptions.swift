@@ -118,6 +118,12 @@ extension MessageQueue {
         /// discard a message have no effect. `retry` and `retryAll` put messages back to `queued` in their places, durably, also without a
         /// transport, and send nothing. An expired message fails when a drain reaches it.
         public var maintenance = defaults.maintenance
+        /// What counts until the program or the monitor reports connectivity for the first time. Default: `.unknown`, which counts as
+        /// online.
+        ///
+        /// With `.offline` the queue begins offline: it raises no prompt and calls no transport before the report, and the first report of
+        /// `.online` counts as a return of the connection. If there is no report within 60 s, one line of the log says so.
+        public var initialConnectivity: Connectivity = defaults.initialConnectivity
 
         /// Creates options with their default values.
         public init() {}
@@ -186,6 +192,7 @@ extension MessageQueue.Options {
         options.liveShare = liveShare
         options.soonestExpiryFirst = soonestExpiryFirst
         options.maintenance = maintenance
+        options.initialConnectivity = initialConnectivity
         try options.validate()
         return options
     }

@@ -93,6 +93,7 @@ final class Driver: @unchecked Sendable {
         // A checkpoint takes some milliseconds. Calls that wait meanwhile have the next turn, and what else is due follows.
         guard !transactions.checkpointIfDue() else { return timer.arm(ports.mono()) }
         transactions.flushWhatIsDue()
+        network.warnIfUnreported()
         maintenance.run(writes, transactions)
         maintenance.compareIndexes(writes)
         maintenance.giveBackSpace(writes, transactions)

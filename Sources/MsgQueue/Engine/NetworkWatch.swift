@@ -5,11 +5,22 @@ final class NetworkWatch {
     private let alarm: Alarm
     private(set) var monitor: NetworkMonitor?
     /// When the kernel is queried again after a failed query (monotonic).
-    private(set) var deadline = Int64.max
+    private var queryAt = Int64.max
+    private var firstReport: FirstReport
     private var backoff = GrowingDelay(first: 250, longest: 8_000)
 
     init(_ context: EngineContext, _ events: EventDelivery, _ alarm: Alarm) {
         (self.context, self.events, self.alarm) = (context, events, alarm)
+        firstReport = FirstReport(context.options, openedAt: context.core.opening.moment.mono)
+    }
+
+    /// When something is due (monotonic).
+    var deadline: Int64 { min(queryAt, firstReport.deadline) }
+
+    /// Warns that the first report of connectivity is overdue.
+    func warnIfUnreported() {
+        guard firstReport.isOverdue(at: context.ports.mono()) else { return }
+        Log.warning("\(context.store.path): \(FirstReport.warning)")
     }
 
     /// Takes connectivity from the kernel; `network` is its present state.
@@ -42,22 +53,23 @@ final class NetworkWatch {
     /// Whether a failed query is due again. Called without the lock, on the thread that waits for the alarm, the only one that queries.
     func isDue(_ monitor: NetworkMonitor?) -> Bool {
         guard let monitor, monitor.isStale else { return false }
-        return context.lock.withLock { context.ports.mono() >= deadline }
+        return context.lock.withLock { context.ports.mono() >= queryAt }
     }
 
     /// Plans the next query after a failed one, at growing intervals.
     func planRetry() {
         guard let monitor, monitor.isStale else {
-            deadline = Int64.max
+            queryAt = Int64.max
             backoff.reset()
             return
         }
         let now = context.ports.mono()
-        guard deadline == Int64.max || now >= deadline else { return }
-        deadline = now + backoff.next()
+        guard queryAt == Int64.max || now >= queryAt else { return }
+        queryAt = now + backoff.next()
     }
 
     private func apply(_ network: Network) {
+        firstReport.reported()
         guard network != context.core.scheduler.network else { return }
         let before = context.core.scheduler.offlineReason
         context.core.scheduler.networkChanged(network, context.ports.moment)

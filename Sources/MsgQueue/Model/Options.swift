@@ -105,6 +105,8 @@ package struct Options: Sendable, Equatable {
     package var soonestExpiryFirst = false
     /// For a tool that changes the store while the program that owns it does not run. See `MaintenanceRule`.
     package var maintenance = false
+    /// What counts until connectivity is reported for the first time.
+    package var initialConnectivity = Connectivity.unknown
 
     package init() {}
 

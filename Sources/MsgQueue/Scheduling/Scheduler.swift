@@ -71,7 +71,7 @@ package struct Scheduler {
     /// The store has no queued message after `scannedThrough`.
     var scanComplete = false
 
-    package internal(set) var network = Network()
+    package internal(set) var network: Network
     /// Why the last attempt ended as offline, as the transport says; "": unknown, or it did not.
     var attemptOfflineReason = ""
     package internal(set) var hasTransport = false
@@ -148,6 +148,7 @@ package struct Scheduler {
 
     package init(_ options: Options, _ opening: Opening) {
         self.opening = opening
+        network = Network(connectivity: options.initialConnectivity)
         mode = options.mode
         direct = options.direct
         fullSlots = options.maxInFlight

@@ -77,11 +77,12 @@ static bool before_change(int descriptor) {
 
 /* The functions below replace those of the C library, because the linker finds the symbols of the program first. */
 
-_Atomic int64_t fault_wall_shift_ms;
+_Atomic int64_t fault_wall_shift_ms, fault_boot_shift_ms;
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
   int result = (int)syscall(SYS_clock_gettime, clock, now);
   if (result == 0 && clock == CLOCK_REALTIME) now->tv_sec += (time_t)(atomic_load(&fault_wall_shift_ms) / 1000);
+  if (result == 0 && clock == CLOCK_BOOTTIME) now->tv_sec += (time_t)(atomic_load(&fault_boot_shift_ms) / 1000);
   return result;
 }
 

@@ -8,8 +8,10 @@
 
 #include "scene.h"
 
-/* By how much the wall clock of this process is ahead, in whole seconds. Other clocks are not changed. */
+/* By how much the wall clock of this process is ahead, in whole seconds. */
 extern _Atomic int64_t fault_wall_shift_ms;
+/* The same for the clock that counts from the boot. Alarms of the kernel do not follow it: call the library afterwards. */
+extern _Atomic int64_t fault_boot_shift_ms;
 
 /* The number of calls of fdatasync and fsync in this process, including those of the library. */
 extern atomic_int fault_syncs;

@@ -137,7 +137,7 @@ import Testing
             times.note($0.text, clock.wall - start)
             return rule($0)
         })
-        if writtenOffline { try goOffline(bench) }
+        if !writtenOffline { try goOnline(bench) }
         for number in 0..<12 { try bench.enqueue("\(number)", inOneConversation ? "notes" : Name("\(number)")) }
         try bench.pass(onlineAt)
         if writtenOffline { try goOnline(bench) }
@@ -188,6 +188,7 @@ import Testing
 
     @Test func A12_background_no_history_is_kept_and_401_is_discarded() throws {
         let bench = try EngineBench(.background)
+        try goOnline(bench)
         bench.answer(.sent, .http(401), .sent)
         let ids = try (0..<3).map { try bench.enqueue("\($0)") }
         try bench.poll()

@@ -44,6 +44,9 @@ enum Recipe: String, CaseIterable {
         case "mode":
             guard let mode = Mode(rawValue: Int32(try number())) else { throw Unreadable(field: name) }
             options.mode = mode
+        case "initial_connectivity":
+            guard let connectivity = Connectivity(rawValue: Int32(try number())) else { throw Unreadable(field: name) }
+            options.initialConnectivity = connectivity
         case "exhausted": options.exhausted = try number() == 1 ? .discard : .keep
         case "refused": options.refused = try number() == 1 ? .discard : .keep
         case "strict_order": options.strictOrder = value as? Bool == true

@@ -25,10 +25,10 @@ int main(int count, char **arguments) {
   msgq_draft draft = { sizeof draft, .conversation = "ana", .body = "hello", .body_size = 5 };
   msgq_report report = MSGQ_REPORT_INIT;
   options.mode = MSGQ_MODE_MANUAL;
+  options.initial_connectivity = MSGQ_CONNECTIVITY_OFFLINE; /* until the first report */
   CHECK(msgq_open(count > 1 ? arguments[1] : "outbox.db", &options, &queue) == MSGQ_OK);
   CHECK(msgq_set_event_handler(queue, on_event, NULL, NULL) == MSGQ_OK);
   CHECK(msgq_set_transport(queue, send_one, NULL, NULL) == MSGQ_OK);
-  CHECK(msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE, false) == MSGQ_OK);
   CHECK(msgq_enqueue(queue, &draft, NULL) == MSGQ_OK); /* on disk now */
   CHECK(msgq_drain(queue, NULL, &report) == MSGQ_OK && report.stop == MSGQ_STOP_OFFLINE);
   CHECK(msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false) == MSGQ_OK);

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Opener
-from msgqueue import EventKind, Exhausted, FailureKind, Mode, NotFoundError, Outcome, Status
+from msgqueue import Connectivity, EventKind, Exhausted, FailureKind, Mode, NotFoundError, Outcome, Status
 from receiver import Receiver
 from recipes import FIXTURE, NAMES, recipes, written
 from sender import HttpTransport
@@ -56,8 +56,9 @@ def test_A12_the_recipes_have_the_promised_numbers(tmp_path: Path) -> None:
         directory.mkdir()
         return options(name, directory)
 
-    assert of("manual") == {"mode": Mode.MANUAL}
-    assert of("ask") == {"mode": Mode.ASK, "prompt_timeout": 10}
+    offline = {"initial_connectivity": Connectivity.OFFLINE}
+    assert of("manual") == {"mode": Mode.MANUAL, **offline}
+    assert of("ask") == {"mode": Mode.ASK, "prompt_timeout": 10, **offline}
     assert of("retry") == {"mode": Mode.MANUAL, "on_demand_timeout": 3}
     assert of("history") == {"keep_sent": None, "keep_sent_for": None}
     background = of("background")
@@ -105,6 +106,7 @@ def test_A12_background_discards_a_message_after_four_failures_and_delays_no_oth
     given = faster(options("background", tmp_path))
     receiver.answer_by(lambda request: {"bad": 503, "refused": 401}.get(request.text, 200))
     queue = opened(transport=http, on_event=events, **given)
+    queue.set_connectivity(Connectivity.ONLINE)
     texts = ["bad", "refused", *(str(number) for number in range(10))]
     ids = [queue.enqueue(text) for text in texts]
     wait_until(lambda: len(events.all(EventKind.DISCARDED)) == 2)
@@ -125,6 +127,7 @@ def test_A12_background_twelve_messages_answered_503(
     events = Events()
     receiver.answer_by(lambda _: 503)
     queue = opened(transport=http, on_event=events, **faster(options("background", tmp_path)))
+    queue.set_connectivity(Connectivity.ONLINE)
     ids = [queue.enqueue(str(number), conversation="notes") for number in range(12)]
     wait_until(lambda: len(events.all(EventKind.DISCARDED)) == len(ids))
     assert sorted(receiver.ids) == sorted(ids * 4)

@@ -94,6 +94,7 @@ class Options(Structure):
         ("live_share", c_double),
         ("soonest_expiry_first", c_bool),
         ("maintenance", c_bool),
+        ("initial_connectivity", c_int64),
     ]
 
 

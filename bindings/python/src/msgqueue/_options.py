@@ -14,7 +14,7 @@ from typing import Annotated, Any, Callable, Optional, TypedDict, Union
 
 from . import _abi, _arguments
 from ._library import library
-from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode, OnFull, Refused
+from .enums import Backoff, Callbacks, Connectivity, Exhausted, FinalFailure, Mode, OnFull, Refused
 from .errors import InvalidError
 from .retry import RetryPolicy
 
@@ -134,6 +134,7 @@ class Options(TypedDict, total=False):
     live_share: Annotated[float, _real("live_share", "0 to 1")]
     soonest_expiry_first: Annotated[bool, _flag("soonest_expiry_first")]
     maintenance: Annotated[bool, _flag("maintenance")]
+    initial_connectivity: Annotated[Connectivity, _member("initial_connectivity", Connectivity)]
 
 
 TABLE: dict[str, Option] = {

@@ -21,7 +21,7 @@ from ._polling import Polling
 from ._queries import Queries
 from ._registration import Registration, require_callable
 from ._sending import Sending
-from .enums import Callbacks, FinalFailure, Mode, OnFull, Refused, Result
+from .enums import Callbacks, Connectivity, FinalFailure, Mode, OnFull, Refused, Result
 from .errors import Error
 from .models import BatchOptions
 from .retry import RetryPolicy
@@ -96,6 +96,7 @@ class MessageQueue:
         live_share: float = 0.5,
         soonest_expiry_first: bool = False,
         maintenance: bool = False,
+        initial_connectivity: Connectivity = Connectivity.UNKNOWN,
         polled: bool = False,
         batch_transport: BatchTransport | None = None,
         batch_options: BatchOptions | None = None,
@@ -181,6 +182,10 @@ class MessageQueue:
                 mode, direct, keep_sent, keep_sent_for, remember_ids, expiry, refused, on_full and what `retry` says of
                 used-up retries have no effect. `retry` and `retry_all` put messages back to `queued` in their places,
                 durably, also without a transport, and send nothing. An expired message fails when a drain reaches it.
+            initial_connectivity: What counts until connectivity is reported for the first time, by `set_connectivity`
+                or the monitor. UNKNOWN counts as online. OFFLINE: the queue begins offline, so that it raises no
+                prompt and calls no transport before the report, and the first report of ONLINE counts as a return of
+                the connection. If there is no report within 60 s, one line of the log says so.
             polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
                 due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
                 readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless
