@@ -17,6 +17,8 @@ from .reasons import logger, seconds
 Answer = TypeVar("Answer")
 
 _THREAD = "msgqueue-relay-loop"
+# Seconds for what is under way when a connection has ended.
+_LAST_WORDS = 0.05
 
 
 class LoopRelay(Relay[Connection, Form]):
@@ -78,6 +80,9 @@ async def answers_of(
     everything = asyncio.gather(*tasks, return_exceptions=True)
     both: set[asyncio.Future[Any]] = {everything, ended}
     await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    if ended.done() and not everything.done():
+        # The client ends them now, and says which ones it has not sent.
+        await asyncio.wait(tasks, timeout=_LAST_WORDS)
     answers: list[BaseException | None] = []
     for task in tasks:
         if task.done() and not task.cancelled():

@@ -15,7 +15,14 @@ from ..enums import FailureKind
 from ..errors import InvalidError
 from ..models import Delivery
 from .loop import LoopRelay, answers_of, quiet
-from .problems import RejectedError, RetryableError, UnauthorizedError, UnavailableError
+from .problems import (
+    RejectedError,
+    RetryableError,
+    SkippedError,
+    TogetherError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from .targets import Target, checked_target, for_target, headers_of, text_of
 
 # The client logs each failed attempt to connect here.
@@ -43,6 +50,8 @@ class _Connection:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.channel_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.problem: BaseException | None = None
+        # What was published on the channel and has no answer.
+        self.unanswered: set[object] = set()
         # The queues, and the exchange, that the server has for sure.
         self.known: set[str] = set()
 
@@ -58,7 +67,7 @@ class _Connection:
 
     async def open_channel(self) -> None:
         """Opens the channel that publishes."""
-        self.problem = None
+        self.problem, self.unanswered = None, set()
         ended = self.channel_ended = asyncio.get_running_loop().create_future()
         channel = self.channel = await self.link.channel(publisher_confirms=True, on_return_raises=True)
 
@@ -223,9 +232,14 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         found = _TOO_LARGE.search(" ".join(map(str, [connection.problem, *answers])))
         if found is None:
             return answers
-        # RabbitMQ closed the channel because of one of them.
+        # RabbitMQ closed the channel because of one of them, and stored nothing that was published later.
         self._largest = int(found.group(1))
-        return [self._judged_size(each, answer) for each, answer in zip(messages, answers)]
+        is_after = False
+        judged: list[BaseException | None] = []
+        for message, answer in zip(messages, answers):
+            judged.append(self._judged_size(message, answer, is_after=is_after))
+            is_after = is_after or isinstance(judged[-1], RejectedError)
+        return judged
 
     async def _publish_all(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
@@ -237,8 +251,28 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         problems = {queue: await self._problem_of(connection, queue) for queue in {each.queue for each in messages}}
         sent = [each for each in messages if problems[each.queue] is None]
         ended = connection.channel_ended
-        answers = iter(await answers_of([self._publish(connection, each, timeout) for each in sent], ended, timeout))
+        found = await answers_of([self._publish(connection, each, timeout) for each in sent], ended, timeout)
+        answers = iter([self._answer_of(connection, each, answer) for each, answer in zip(sent, found)])
         return [next(answers) if problems[each.queue] is None else problems[each.queue] for each in messages]
+
+    def _answer_of(
+        self, connection: _Connection, message: _Message, answer: BaseException | None
+    ) -> BaseException | None:
+        """Returns what a message's answer means, if the server ended the channel."""
+        errors = self._errors
+        if isinstance(answer, errors.PublishError) and self._declare:
+            # Somebody has deleted the queue.
+            connection.known.discard(message.queue)
+        refusals = (errors.ChannelNotFoundEntity, errors.ChannelAccessRefused)
+        found = (each for each in (connection.problem, answer) if isinstance(each, refusals))
+        refusal: BaseException | None = next(found, None)
+        if refusal is None or answer is None or isinstance(answer, (errors.DeliveryError, SkippedError)):
+            return answer
+        connection.known.discard(self._exchange)
+        if len(connection.unanswered) == 1:
+            return refusal
+        # The server has read one of them after the exchange or the permission was gone, perhaps not the first.
+        return ConnectionResetError(f"the channel ended: {refusal}")
 
     async def _problem_of(self, connection: _Connection, queue: str) -> BaseException | None:
         """Returns why messages cannot be published for a queue; None: they can."""
@@ -266,21 +300,33 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         """Returns what names where messages go, which is the same for all with an exchange."""
         return queue if self._exchange else self._queue
 
-    def _judged_size(self, message: _Message, answer: BaseException | None) -> BaseException | None:
-        if answer is None:
-            return None
+    def _judged_size(self, message: _Message, answer: BaseException | None, *, is_after: bool) -> BaseException | None:
+        if answer is None or isinstance(answer, SkippedError):
+            return answer
         try:
             self._check_size(message.size)
         except RejectedError as problem:
             return problem
-        return ConnectionResetError("the channel ended because of another message")
+        text = "the channel ended because of another message"
+        return TogetherError(text) if is_after else ConnectionResetError(text)
 
     async def _publish(self, connection: _Connection, message: _Message, timeout: float) -> None:
         channel = connection.channel
         exchange = channel.default_exchange
         if self._exchange:
             exchange = await channel.get_exchange(self._exchange, ensure=False)
-        await exchange.publish(message.message, message.queue, mandatory=True, timeout=timeout)
+        unanswered, publication = connection.unanswered, object()
+        unanswered.add(publication)
+        try:
+            await exchange.publish(message.message, message.queue, mandatory=True, timeout=timeout)
+        except self._errors.ChannelInvalidStateError:
+            # The client has written nothing of it.
+            unanswered.discard(publication)
+            raise SkippedError("the channel ended before the message was sent") from None
+        except self._errors.DeliveryError:
+            unanswered.discard(publication)
+            raise
+        unanswered.discard(publication)
 
     def _translate(self, problem: BaseException) -> BaseException:
         errors, text = self._errors, str(problem)
