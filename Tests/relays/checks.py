@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import operator
+import pickle
 import socket
 import ssl
 import subprocess
@@ -75,6 +77,13 @@ def headers_travel(broker: Broker) -> None:
     assert (one.id, one.conversation, one.body) == (first.id, "ana", first.body)
     assert {**TRACE, "name": "Żółw"}.items() <= one.headers.items()
     assert (two.conversation, two.body) == ("", b"")
+
+
+def is_not_copied(broker: Broker) -> None:
+    with broker.relay(new_target()) as relay:
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=r"cannot be copied or pickled, .* make one in each process"):
+                way(relay)
 
 
 def same_id_twice(broker: Broker) -> None:

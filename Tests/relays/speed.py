@@ -1,12 +1,13 @@
 """Messages per second through the relays, beside the bare clients; not a test, because it depends on the machine.
 
-    python speed.py [--messages 20000] [--rounds 3] [--conversations 256] [--batch 200] [--in-flight 2] [BROKER …]
+    python speed.py [--messages 20000] [--rounds 3] [--conversations 256] [--batch 200] [--in-flight 2 …] [BROKER …]
 
 Each round measures the bare client, then the relay, for each broker, so that all meet the same load. The relay sends a
 filled outbox; the clock runs from "online" until the last message is recorded as sent. The bare client publishes the
 same messages from memory and waits for the same acknowledgements, with many in flight and without an outbox: it does
 not keep the order of a conversation after a failure, and for Redis it does not remove duplicates. The median of the
-rounds counts. "no broker" is a batch transport that does nothing: the upper limit of any relay.
+rounds counts. With several values of --in-flight (`max_batches`) each round measures the relay with each of them.
+"no broker" is a batch transport that does nothing: the upper limit of any relay.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--conversations", type=int, default=256)
     parser.add_argument("--batch", type=int, default=200)
-    parser.add_argument("--in-flight", type=int, default=2, help="batches in flight")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[2], help="batches in flight")
     parser.add_argument("brokers", nargs="*", default=list(NAMES))
     chosen = parser.parse_args()
     rates: dict[str, list[float]] = {}
@@ -176,26 +177,29 @@ def main() -> None:
                 (folder / name).mkdir()
                 running[name] = NAMES[name](folder / name)
                 running[name].start()
-            shape = (folder, chosen.messages, chosen.conversations, chosen.batch, chosen.in_flight)
+            shape = (folder, chosen.messages, chosen.conversations, chosen.batch)
             for _ in range(chosen.rounds):
-                note("no broker", through_queue(nothing, *shape))
+                for in_flight in chosen.in_flight:
+                    note(f"no broker {in_flight}", through_queue(nothing, *shape, in_flight))
                 for name, broker in running.items():
                     target = new_target()
                     broker.prepare(target)
                     note(f"{name} bare", BARE[name](broker, target, chosen.messages))
-                    target = new_target()
-                    broker.prepare(target)
-                    with broker.relay(target, **({"longest_gap": 0} if name == "nats" else {})) as relay:
-                        note(name, through_queue(relay.batch, *shape))
+                    for in_flight in chosen.in_flight:
+                        target = new_target()
+                        broker.prepare(target)
+                        with broker.relay(target, **({"longest_gap": 0} if name == "nats" else {})) as relay:
+                            note(f"{name} {in_flight}", through_queue(relay.batch, *shape, in_flight))
         finally:
             for broker in running.values():
                 broker.end()
     medians = {name: statistics.median(values) for name, values in rates.items()}
     print(json.dumps({name: [round(value) for value in values] for name, values in rates.items()}))
-    print(f"no broker: {medians['no broker']:,.0f} messages/s")
-    for name in chosen.brokers:
-        relay, bare = medians[name], medians[f"{name} bare"]
-        print(f"{name:9} relay {relay:8,.0f} messages/s, bare client {bare:8,.0f} messages/s, ratio {relay / bare:.2f}")
+    for in_flight in chosen.in_flight:
+        print(f"{in_flight} batches in flight, no broker: {medians[f'no broker {in_flight}']:,.0f} messages/s")
+        for name in chosen.brokers:
+            relay, bare = medians[f"{name} {in_flight}"], medians[f"{name} bare"]
+            print(f"{name:9} relay {relay:8,.0f} messages/s, bare client {bare:8,.0f}, ratio {relay / bare:.2f}")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
     broker.kill()
 
 
+def test_B5_redis_relay_is_not_copied(broker: Redis) -> None:
+    checks.is_not_copied(broker)
+
+
 def test_B5_B8_redis_id_conversation_metadata_and_trace_context_travel(broker: Redis) -> None:
     checks.headers_travel(broker)
 

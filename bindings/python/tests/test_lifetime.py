@@ -38,7 +38,9 @@ from msgqueue import (
     Status,
     TimedOutError,
     aio,
+    control,
 )
+from msgqueue.relays import Http
 from receiver import Receiver
 from sender import HttpTransport
 from support import Events, run, wait_until
@@ -64,6 +66,20 @@ def test_a_queue_that_is_copied_or_pickled_says_why_not(
             TypeError, match="a MessageQueue cannot be copied or pickled, because one process owns a store"
         ):
             way(queue)
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_relay_and_a_client_that_are_copied_or_pickled_say_why_not(
+    opened: Opener, way: Callable[[object], object]
+) -> None:
+    queue = opened()
+    queue.start_control()
+
+    with control.connect(queue.path) as client, Http("http://127.0.0.1/") as relay:
+        for each in (client, relay):
+            name = type(each).__name__
+            with pytest.raises(TypeError, match=rf"{name} cannot be copied or pickled, .* in each process"):
+                way(each)
 
 
 def test_arguments_that_do_not_fit_name_the_method_of_the_queue(opened: Opener, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Union
 
 from ._control_line import LONGEST_GREETING, Address, Connection
+from ._copying import NotCopied
 from .errors import ClosedError, Error, InternalError, InvalidError, from_name
 
 __all__ = ["PROTOCOL", "Client", "Events", "NotRunningError", "body_fields", "body_of", "connect"]
@@ -71,12 +72,14 @@ def connect(store: _Path, *, socket: _Path | None = None, timeout: float = 30.0)
     return Client(address)
 
 
-class Client:
+class Client(NotCopied):
     """A connection to the program that owns a store. Made by `connect`.
 
     Any thread may call it. One call runs at a time: threads that must not wait for another one's `drain` use clients of
     their own.
     """
+
+    _instead = "call msgqueue.control.connect in each process"
 
     def __init__(self, address: Address) -> None:
         self._address = address

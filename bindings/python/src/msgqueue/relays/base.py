@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from .. import _arguments, _failures
+from .._copying import NotCopied
 from ..enums import Connectivity, FailureKind, Verdict
 from ..errors import ConflictError, Error, InvalidError
 from ..models import Delivery
@@ -63,7 +64,7 @@ _NOT_TRIED = _Result(Outcome.skipped())
 _SENT = _Result(Outcome.sent())
 
 
-class Relay(ABC, Generic[Connection, Form]):
+class Relay(NotCopied, ABC, Generic[Connection, Form]):
     """A transport to a broker. A subclass says how to open a connection and how to send.
 
     An object is a transport: `relay(delivery)` sends one message. `relay.batch(deliveries)` sends several and returns

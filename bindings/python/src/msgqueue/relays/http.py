@@ -15,6 +15,7 @@ from functools import partial
 from http.client import HTTPException, HTTPResponse
 
 from .. import _arguments, _failures
+from .._copying import NotCopied
 from ..enums import Verdict
 from ..errors import InvalidError
 from ..models import Delivery
@@ -43,7 +44,7 @@ from .webhook import Secrets
 __all__ = ["Http", "idempotency_key"]
 
 
-class Http:
+class Http(NotCopied):
     r"""Posts the body of each message to a URL; the header Idempotency-Key is the message's id.
 
     The engine decides by the status of the answer as described at `Outcome.http`: 2xx is sent, 408, 425, 429 and 5xx

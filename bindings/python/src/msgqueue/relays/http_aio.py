@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Union
 
 from .. import _arguments, _failures
+from .._copying import NotCopied
 from ..enums import FailureKind, Verdict
 from ..errors import InvalidError
 from ..models import Delivery
@@ -35,7 +36,7 @@ from .webhook import Secrets
 AsyncBearer = Callable[[], Union[str, Awaitable[str]]]
 
 
-class AsyncHttp:
+class AsyncHttp(NotCopied):
     """`Http` for asyncio, with httpx or aiohttp: the same arguments, headers and outcomes.
 
     It belongs to the event loop in which it is called first. Each call opens a connection of its own and closes it:
