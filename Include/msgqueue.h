@@ -1130,6 +1130,27 @@ void msgq_conversations_free(msgq_conversation_page *page);
 msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
 
 /*
+ * Deletes every message of a conversation that is stored when it is called, whatever its status,
+ * also the received ones ("": the conversation of that name; NULL is INVALID). `count`, which may
+ * be NULL, receives how many. As with msgq_delete their text is overwritten in the files, and the
+ * ids of those that were sent or recorded are remembered. Messages that are added meanwhile stay.
+ *
+ * It deletes from the oldest on, in steps between which other calls run: until it returns nothing
+ * of the conversation is sent, and msgq_edit, _delete, _retry, _send_now and _mark of a message
+ * that it will delete answer NOT_FOUND. After an error or a crash the oldest ones are gone and the
+ * rest is as it was; call it again. One MSGQ_EVENT_DELETED reports all (NULL id). Changes the
+ * store.
+ *
+ * Errors: BUSY: one of its messages is being sent; nothing was changed.
+ */
+msgq_result msgq_delete_conversation(msgq_queue *queue, const char *conversation, uint64_t *count);
+
+/* Deletes the failed messages of one conversation or (NULL) of all, in the same way. `count`, which
+   may be NULL, receives how many. Those that fail meanwhile may be deleted, too. Changes the
+   store. */
+msgq_result msgq_clear_failed(msgq_queue *queue, const char *conversation, uint64_t *count);
+
+/*
  * Puts all `failed` messages of one conversation or (NULL) of all back to `queued`, in their places
  * and with all of their retries, and sends them, in any mode, without what was queued before.
  * `count`, which may be NULL, receives how many. Returns when all of them are on disk as `queued`,
@@ -1240,8 +1261,8 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_DRAIN_FINISHED,   /* report */
   MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: it is gone (exhausted, refused,
                                   on_full) */
-  MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or
-                                  (NULL) of all */
+  MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear, _clear_failed or
+                                  _delete_conversation of the conversation, or (NULL) of all */
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (OK) has recovered */
   MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized
                                   when an answer did it */

@@ -23,7 +23,6 @@ OPEN: dict[str, str] = {
     "H10": "the message's own time",
     "H11": "a received message changes",
     "H12": "records and receipts in bulk",
-    "H13": "a conversation is deleted with its history",
     "H14": "titles of conversations",
     "M14": "send and wait",
     "M15": "log lines at DEBUG",

@@ -249,6 +249,28 @@ public func msgq_clear(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CC
     }
 }
 
+@_cdecl("msgq_delete_conversation") @implementation
+public func msgq_delete_conversation(
+    _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ count: UnsafeMutablePointer<UInt64>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let deleted = try engine.deleteConversation(try name(try require(conversation, "conversation"), "conversation"))
+        if let count { count.pointee = UInt64(clamping: deleted) }
+    }
+}
+
+@_cdecl("msgq_clear_failed") @implementation
+public func msgq_clear_failed(
+    _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ count: UnsafeMutablePointer<UInt64>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let deleted = try engine.clearFailed(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
+        if let count { count.pointee = UInt64(clamping: deleted) }
+    }
+}
+
 @_cdecl("msgq_backup") @implementation
 public func msgq_backup(_ queue: OpaquePointer!, _ path: UnsafePointer<CChar>!) -> msgq_result {
     status { () throws(QueueError) in

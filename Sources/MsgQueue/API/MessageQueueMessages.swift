@@ -123,6 +123,19 @@ extension MessageQueue {
     /// ends, unless that succeeds. On a full disk, after `.storage`, some of them may be deleted.
     public func clear(conversation: String? = nil) throws(Error) { try engine.clear(conversation) }
 
+    /// Deletes every message of a conversation that is stored now, also the received ones. Returns their number.
+    ///
+    /// It deletes from the oldest on, in steps between which other calls run. Until it returns nothing of the conversation is sent. After an
+    /// error the oldest ones are gone; call it again. Messages that are added meanwhile stay.
+    ///
+    /// - Throws: `.busy`: one of its messages is being sent; nothing was changed.
+    @discardableResult
+    public func deleteConversation(_ conversation: String) throws(Error) -> Int { Int(try engine.deleteConversation(conversation)) }
+
+    /// Deletes the failed messages of one conversation, or of all, in steps. Returns their number.
+    @discardableResult
+    public func clearFailed(conversation: String? = nil) throws(Error) -> Int { Int(try engine.clearFailed(conversation)) }
+
     /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them
     /// in any mode. Returns their number at once.
     ///

@@ -33,7 +33,7 @@ struct ControlCalls: Sendable {
         case .setLifecycle(let isInBackground): try engine.setLifecycle(isInBackground: isInBackground)
         case .withdrawPrompt: try engine.withdrawPrompt()
         case .ping: break
-        case .drain, .retryAll, .clear, .backup, .check, .subscribe, .unsubscribe:
+        case .drain, .retryAll, .clear, .clearFailed, .deleteConversation, .backup, .check, .subscribe, .unsubscribe:
             throw QueueError(.internal, "the call does not end at once")
         }
         return [:]
@@ -44,6 +44,8 @@ struct ControlCalls: Sendable {
         switch call {
         case .retryAll(let conversation): return ["count": .integer(try engine.retryAll(conversation))]
         case .clear(let conversation): try engine.clear(conversation)
+        case .clearFailed(let conversation): return ["count": .integer(try engine.clearFailed(conversation))]
+        case .deleteConversation(let conversation): return ["count": .integer(try engine.deleteConversation(conversation))]
         case .backup(let path):
             guard path.utf8.first == 0x2f else { throw QueueError(.invalid, "backup: path must be absolute") }
             try engine.backup(to: path, isCancelled: isCancelled)
@@ -55,7 +57,7 @@ struct ControlCalls: Sendable {
 
     static func isJob(_ call: ControlCall) -> Bool {
         switch call {
-        case .retryAll, .clear, .backup, .check: true
+        case .retryAll, .clear, .clearFailed, .deleteConversation, .backup, .check: true
         default: false
         }
     }

@@ -18,7 +18,7 @@ final class Changes {
 
     /// Finds the message with this id and checks that its status allows the action.
     private func find(_ id: String, _ action: UserAction?, _ part: Store.Part) throws(QueueError) -> Row {
-        guard let row = try store.find(id, part) else {
+        guard let row = try store.find(id, part), !context.core.scheduler.isBeingRemoved(row.sequence, row.conversation) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         guard let action else { return row }
@@ -49,11 +49,7 @@ final class Changes {
         // Found without checking its checksums, so that a damaged message can be deleted.
         let row = try find(id, .delete, .outline)
         try transactions.run(durable: true) { () throws(QueueError) in
-            try store.verifyCounts(for: row, .whole)
-            try store.delete(row)
-            if !row.progress.status.isUnsent {
-                try store.addRecent(id, of: row.sequence, isReceived: row.isReceived, now: context.ports.wall())
-            }
+            try store.deleteAsked(row, now: context.ports.wall())
         }
         store.scrub()
         writes.refreshBlock(row.conversation)

@@ -26,6 +26,7 @@ package final class Engine: @unchecked Sendable {
     let backups: Backups
     let insertion: Insertion
     let changes: Changes
+    let removals: Removals
     let reader: QueueReader
     /// The timer thread and the event thread.
     private var services: [EngineThread] = []
@@ -51,7 +52,7 @@ package final class Engine: @unchecked Sendable {
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
         (transactions, writes, attempts, driver) = (parts.transactions, parts.writes, parts.attempts, Driver(parts))
         (backups, insertion) = (Backups(context.store), Insertion(parts, idBits))
-        (changes, reader) = (Changes(parts), QueueReader(parts))
+        (changes, removals, reader) = (Changes(parts), Removals(parts), QueueReader(parts))
         do throws(QueueError) {
             try begin()
             try startServices()

@@ -118,6 +118,34 @@ extension Engine {
         try changing { () throws(QueueError) in try changes.clear(conversation) }
     }
 
+    /// Deletes every message of a conversation that was stored when the call began, in steps. Returns how many. Throws `busy`, and changes
+    /// nothing, while one of them is being sent.
+    package func deleteConversation(_ conversation: String) throws(QueueError) -> Int64 {
+        try DraftRule.check(conversation: conversation)
+        return try remove(.conversation(Name(conversation)))
+    }
+
+    /// Deletes the failed messages of one conversation or of all, in steps. Returns how many.
+    package func clearFailed(_ conversation: String?) throws(QueueError) -> Int64 {
+        if let conversation { try DraftRule.check(conversation: conversation) }
+        return try remove(.failed(conversation.map { Name($0) }))
+    }
+
+    private func remove(_ target: Removals.Removal.Target) throws(QueueError) -> Int64 {
+        var removal = Removals.Removal(target)
+        do throws(QueueError) {
+            while try changing({ () throws(QueueError) in try removals.step(&removal) }) {
+                // Let threads that wait for the lock run first.
+                usleep(100)
+            }
+        } catch {
+            // A queue that was closed meanwhile has nothing to end.
+            if removal.hasBegun { _ = try? changing { () throws(QueueError) in removals.end(removal) } }
+            throw error
+        }
+        return removal.count
+    }
+
     /// Puts every failed message of one conversation or of all back to `queued` in its place and sends them, in every mode. Returns how
     /// many. While offline nothing changes in the modes ask and manual.
     package func retryAll(_ conversation: String?) throws(QueueError) -> Int64 {

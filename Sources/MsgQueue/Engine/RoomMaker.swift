@@ -19,13 +19,14 @@ struct RoomMaker {
 
     // MARK: Replacement
 
-    /// Returns the messages that a new one of this key replaces, and the place that it takes. Damaged ones are left.
+    /// Returns the messages that a new one of this key replaces, and the place that it takes. Damaged ones are left, and those
+    /// that a call is deleting: a new message does not go with them.
     func replaceable(_ key: String, _ conversation: Name) throws(QueueError) -> (rows: [Row], place: Int64?) {
         let queued = try store.queued(withKey: key, in: conversation)
         guard !queued.isEmpty else { return ([], nil) }
         let held = writes.heldSequences
         var rows: [Int64: Row] = [:]
-        for sequence in queued where !held.contains(sequence) {
+        for sequence in queued where !held.contains(sequence) && !context.core.scheduler.isBeingRemoved(sequence, conversation) {
             rows[sequence] = try store.replaceable(sequence, key, conversation)
         }
         let plan = ReplaceRule.plan(queued) { rows[$0] == nil }

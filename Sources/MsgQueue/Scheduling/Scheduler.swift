@@ -99,7 +99,9 @@ package struct Scheduler {
     /// How many messages may still start automatically before the next trigger.
     var budget: Int
     package internal(set) var isPaused = false
+    /// Also those whose messages a call deletes.
     package internal(set) var pausedConversations: Set<Name> = []
+    var removals: [Name: Removal] = [:]
     package internal(set) var isInBackground = false
     /// By conversation: the failed message that blocks later ones, with the option `final_failure = block`.
     var blocks: [Name: Int64] = [:]
@@ -121,6 +123,15 @@ package struct Scheduler {
         let key: Int64
         let conversation: Name
         static func < (left: Ticket, right: Ticket) -> Bool { left.key < right.key }
+    }
+
+    /// A conversation whose messages up to a sequence are being deleted. It is paused meanwhile.
+    struct Removal {
+        /// The calls that delete.
+        var calls = 0
+        var through: Int64 = 0
+        /// Whether it stays paused, because somebody paused it.
+        var isPausedAfterwards: Bool
     }
 
     /// One drain, from its request to its report.

@@ -47,6 +47,10 @@ extension Scheduler {
     /// Pauses one conversation or (nil) the whole queue: no attempt starts until `resume`. Returns false if it was paused already.
     package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
         if let conversation {
+            if let removal = removals[conversation] {
+                removals[conversation]?.isPausedAfterwards = true
+                return !removal.isPausedAfterwards
+            }
             round?.skipPaused(conversation)
             return pausedConversations.insert(conversation).inserted
         }
@@ -57,6 +61,10 @@ extension Scheduler {
     package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
         let was: Bool
         if let conversation {
+            if let removal = removals[conversation] {
+                removals[conversation]?.isPausedAfterwards = false
+                return removal.isPausedAfterwards
+            }
             was = pausedConversations.remove(conversation) != nil
             if was { round?.restart() }
         } else {
@@ -69,6 +77,26 @@ extension Scheduler {
             trigger(now)
         }
         return was
+    }
+
+    /// A call deletes the messages of the conversation up to this sequence, in steps. Until `endRemoval` nothing of it starts.
+    package mutating func beginRemoval(of conversation: Name, through sequence: Int64, _ now: Moment) {
+        var removal = removals[conversation] ?? Removal(isPausedAfterwards: !pause(conversation, now))
+        removal.calls &+= 1
+        removal.through = max(removal.through, sequence)
+        removals[conversation] = removal
+    }
+
+    package mutating func endRemoval(of conversation: Name, _ now: Moment) {
+        guard var removal = removals[conversation] else { return }
+        removal.calls &-= 1
+        removals[conversation] = removal.calls > 0 ? removal : nil
+        if removal.calls == 0, !removal.isPausedAfterwards { _ = resume(conversation, now) }
+    }
+
+    /// Whether a call is deleting this message.
+    package func isBeingRemoved(_ sequence: Int64, _ conversation: Name) -> Bool {
+        removals[conversation].map { sequence <= $0.through } ?? false
     }
 
     package mutating func lifecycleChanged(isInBackground: Bool, _ now: Moment) {

@@ -407,13 +407,18 @@ extension Store {
         return try readPage(filter, sending: sequences, mayDiffer: true, damaged: damaged) ?? []
     }
 
+    /// Returns the sequences of a page.
+    package func sequences(_ filter: Filter, sending: Set<Int64>) throws(QueueError) -> [Int64] {
+        try PageQuery(filter, sending, self).sequences()
+    }
+
     /// Returns nil when an index has an entry for a message that is gone or has another status, unless `mayDiffer`.
     private func readPage(
         _ filter: Filter, sending: Set<Int64>, mayDiffer: Bool = false, damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Row]? {
         var rows: [Row] = []
         let part: Part = filter.withoutBodies ? .start : .whole
-        for sequence in try PageQuery(filter, sending, self).sequences() {
+        for sequence in try sequences(filter, sending: sending) {
             do {
                 let row = try row(at: sequence, part)
                 if let row, sending.contains(sequence) || filter.statuses.contains(row.progress.status) {

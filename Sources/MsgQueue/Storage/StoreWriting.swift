@@ -169,6 +169,13 @@ extension Store {
         if existed { noteRemoved(row) }
     }
 
+    /// Removes a message that the host deletes, which may be damaged. `row`: its outline.
+    package func deleteAsked(_ row: Row, now: Int64) throws(QueueError) {
+        try verifyCounts(for: row, .whole)
+        try delete(row)
+        if !row.progress.status.isUnsent { try addRecent(row.id, of: row.sequence, isReceived: row.isReceived, now: now) }
+    }
+
     /// Removes queued and failed messages, of one conversation or of all, except those being sent. Returns their number.
     package func deleteUnsent(of conversation: Name?, atMost limit: Int = .max) throws(QueueError) -> Int {
         try fold()

@@ -17,6 +17,8 @@ package enum ControlCall: Sendable, Equatable {
     case edit(String, body: [UInt8])
     case delete(String)
     case clear(conversation: String?)
+    case clearFailed(conversation: String?)
+    case deleteConversation(String)
     case pause(conversation: String?)
     case resume(conversation: String?)
     case backup(path: String)

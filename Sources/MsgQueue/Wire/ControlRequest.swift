@@ -97,6 +97,8 @@ package struct ControlRequest: Sendable {
         case "edit": return .edit(fields.message, body: try fields.body())
         case "delete": return .delete(fields.message)
         case "clear": return .clear(conversation: fields.conversation)
+        case "clear_failed": return .clearFailed(conversation: fields.conversation)
+        case "delete_conversation": return .deleteConversation(fields.conversation ?? "")
         case "pause": return .pause(conversation: fields.conversation)
         case "resume": return .resume(conversation: fields.conversation)
         case "backup": return .backup(path: fields.text("path") ?? "")

@@ -44,6 +44,8 @@ package struct ControlRule: Sendable {
         ControlRule(call: "retry", fields: [message]), ControlRule(call: "retry_all", fields: [conversation]),
         ControlRule(call: "send_now", fields: [message]), ControlRule(call: "edit", fields: [message] + body),
         ControlRule(call: "delete", fields: [message]), ControlRule(call: "clear", fields: [conversation]),
+        ControlRule(call: "clear_failed", fields: [conversation]),
+        ControlRule(call: "delete_conversation", fields: [Field(name: "conversation", kind: .text, isRequired: true)]),
         ControlRule(call: "pause", fields: [conversation]), ControlRule(call: "resume", fields: [conversation]),
         ControlRule(call: "backup", fields: [Field(name: "path", kind: .text, isRequired: true)]), ControlRule(call: "check", fields: []),
         ControlRule(

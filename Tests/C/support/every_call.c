@@ -94,6 +94,8 @@ static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
   uint64_t count = 4711;
   CHECK_RESULT(expected, msgq_retry_all(queue, NULL, &count));
   CHECK_RESULT(expected, msgq_retry_all(queue, "ana", NULL));
+  CHECK_RESULT(expected, msgq_delete_conversation(queue, "ana", &count));
+  CHECK_RESULT(expected, msgq_clear_failed(queue, NULL, &count));
   CHECK_NUMBER(4711, count);
   CHECK_RESULT(expected, msgq_backup(queue, "no-such-directory/backup.db"));
 }

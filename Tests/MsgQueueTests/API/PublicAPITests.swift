@@ -43,6 +43,17 @@ import Testing
         }
     }
 
+    @Test func H13_a_conversation_and_failed_messages_are_deleted() throws {
+        let queue = try MessageQueue(path: directory.store, options: manual)
+        let kept = try queue.enqueue("b", conversation: "ben")
+        _ = try queue.enqueue("a", conversation: "ana")
+        #expect(try queue.deleteConversation("ana") == 1)
+        #expect(try queue.deleteConversation("ana") == 0)
+        #expect(try queue.clearFailed() == 0)
+        #expect(try queue.clearFailed(conversation: "ben") == 0)
+        #expect(try queue.list().map(\.id) == [kept])
+    }
+
     @Test func one_draft_is_enqueued_without_a_copy_of_its_body() throws {
         let draft = MessageQueue.Draft([UInt8](repeating: 1, count: 4096))
         let address = draft.body.withUnsafeBytes { $0.baseAddress }

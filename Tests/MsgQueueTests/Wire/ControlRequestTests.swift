@@ -37,6 +37,7 @@ import Testing
             (#""edit","message":"m","body":"ä""#, .edit("m", body: Array("ä".utf8))),
             (#""edit","message":"m","body_base64":"/w==""#, .edit("m", body: [0xff])),
             (#""delete","message":"m""#, .delete("m")), (#""clear","conversation":"a""#, .clear(conversation: "a")),
+            (#""clear_failed""#, .clearFailed(conversation: nil)), (#""delete_conversation","conversation":"a""#, .deleteConversation("a")),
             (#""pause""#, .pause(conversation: nil)), (#""resume""#, .resume(conversation: nil)),
             (#""backup","path":"/x""#, .backup(path: "/x")),
             (#""check""#, .check), (#""enqueue","body":"""#, .enqueue(ControlDraft())),

@@ -110,8 +110,23 @@ def test_I4_messages_are_changed(host: str, store: Path) -> None:
     assert "--yes" in msgq("clear", store, "-c", "eva", fails=2).errors
     msgq("clear", store, "-c", "eva", "--yes")
     assert "e1" not in statuses(store)
+    assert "--yes" in msgq("clear", store, "--failed", fails=2).errors
+    assert "f1" in statuses(store)
+    msgq("clear", store, "--failed", "--yes")
+    assert not {"f1", "f2"} & set(statuses(store))
     msgq("clear", store, "--yes")
     assert set(statuses(store)) == {"s1", "r1"}
+
+
+def test_H13_I4_a_conversation_is_deleted(host: str, store: Path) -> None:
+    msgq("enqueue", store, "text", "-c", "eva", "--id", "e1")
+    assert "--yes" in msgq("delete-conversation", store, "eva", fails=2).errors
+    assert "e1" in statuses(store)
+    assert "deleted 1 message" in msgq("delete-conversation", store, "eva", "--yes").errors
+    assert statuses(store) == STANDARD
+    for name in ("ana", "ben", ""):
+        msgq("delete-conversation", store, name, "--yes", "--quiet")
+    assert statuses(store) == {}
 
 
 def test_I4_failed_messages_are_put_back(host: str, store: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -22,6 +23,7 @@ from msgqueue import (
     Reason,
     RetryPolicy,
     Status,
+    aio,
 )
 from receiver import Receiver
 from sender import HttpTransport
@@ -258,3 +260,49 @@ def test_H5_history_and_conversations_survive_kill_9(opened: Opener, store: Path
     assert (ana.counts.received, ana.counts.unread) == (2, 1)
     assert queue.record("received", sender="ana", conversation="ana", id="theirs") == "theirs"
     assert queue.counts("ana").received == 2
+
+
+def test_H13_a_conversation_is_deleted_with_its_history(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    receiver.answer_by(lambda request: 400 if request.text == "failed" else 200)
+    for text in ("sent", "failed"):
+        queue.enqueue(text, conversation="ana")
+    queue.enqueue("other", conversation="ben")
+    queue.drain()
+    queue.record("received", conversation="ana", sender="ana")
+    queue.enqueue("queued", conversation="ana")
+    assert queue.delete_conversation("ana") == 4
+    assert [conversation.name for conversation in queue.conversations()] == ["ben"]
+    assert queue.delete_conversation("nobody") == 0
+    with pytest.raises(TypeError, match="conversation"):
+        queue.delete_conversation(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidError):
+        queue.delete_conversation("x" * 300)
+    assert texts(queue.list(status=Status)) == ["other"]
+
+
+def test_H13_failed_messages_are_cleared(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    receiver.answer_by(lambda request: 400)
+    for conversation in ("ana", "ana", "ben"):
+        queue.enqueue("text", conversation=conversation)
+    queue.drain()
+    queue.enqueue("queued", conversation="ana")
+    assert queue.clear_failed("ana") == 2
+    assert queue.counts().failed == 1
+    assert queue.clear_failed() == 1
+    assert texts(queue.list()) == ["queued"]
+
+
+def test_H13_the_asyncio_queue_deletes_a_conversation(store: Path) -> None:
+    async def main() -> None:
+        async with aio.MessageQueue(store, mode=Mode.MANUAL) as queue:
+            await queue.enqueue("a", conversation="ana")
+            await queue.enqueue("b", conversation="ben")
+            assert await queue.delete_conversation("ana") == 1
+            assert await queue.clear_failed() == 0
+            assert (await queue.counts()).queued == 1
+
+    asyncio.run(main())

@@ -515,6 +515,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_conversations_at": (POINTER(Conversation), [_owned, c_size_t]),
     "msgq_conversations_free": (None, [_owned]),
     "msgq_clear": (c_int, [_queue, c_char_p]),
+    "msgq_delete_conversation": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
+    "msgq_clear_failed": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
     "msgq_retry_all": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
     "msgq_backup": (c_int, [_queue, c_char_p]),
     "msgq_stats": (c_int, [_queue, POINTER(Statistics)]),

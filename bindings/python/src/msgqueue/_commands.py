@@ -290,6 +290,41 @@ class Commands:
         name = _arguments.optional_text("conversation", conversation)
         self._handle.check(self._handle.lib.msgq_clear(self._handle.pointer, name))
 
+    def delete_conversation(self, conversation: str) -> int:
+        """Deletes every message of a conversation that is stored now, also the received ones.
+
+        It deletes from the oldest on, in steps between which other calls run. Until it returns nothing of the
+        conversation is sent. After an error the oldest ones are gone; call it again. Messages that are added meanwhile
+        stay.
+
+        Args:
+            conversation: Its name.
+
+        Returns:
+            The number of messages deleted.
+
+        Raises:
+            BusyError: One of its messages is being sent; nothing was changed.
+        """
+        name = _arguments.text("conversation", conversation)
+        count = ctypes.c_uint64()
+        self._handle.check(self._handle.lib.msgq_delete_conversation(self._handle.pointer, name, count))
+        return count.value
+
+    def clear_failed(self, conversation: str | None = None) -> int:
+        """Deletes failed messages, in steps between which other calls run.
+
+        Args:
+            conversation: Only its messages; None: all.
+
+        Returns:
+            The number of messages deleted.
+        """
+        name = _arguments.optional_text("conversation", conversation)
+        count = ctypes.c_uint64()
+        self._handle.check(self._handle.lib.msgq_clear_failed(self._handle.pointer, name, count))
+        return count.value
+
     def retry_all(self, conversation: str | None = None) -> int:
         """Puts failed messages back to queued, in their places and with all of their retries, and sends them.
 

@@ -294,7 +294,8 @@ class EventKind(_Named):
     DISCARDED = 8
     """The message was deleted (`exhausted`, `refused`, `on_full`): id, conversation, failure."""
     DELETED = 9
-    """id, conversation; without id: `clear` of the conversation, or of all (conversation None)."""
+    """id, conversation; without id: `clear`, `clear_failed` or `delete_conversation` of the conversation, or of all
+    (conversation None)."""
     STORAGE = 10
     """The store has trouble, or (Result.OK) has recovered: result, text."""
     PAUSED = 11

@@ -342,6 +342,8 @@ class MessageQueue:
     counts: Final = forward("_queries", Queries.counts)
     conversations: Final = forward("_queries", Queries.conversations)
     clear: Final = forward("_commands", Commands.clear)
+    delete_conversation: Final = forward("_commands", Commands.delete_conversation)
+    clear_failed: Final = forward("_commands", Commands.clear_failed)
     retry_all: Final = forward("_commands", Commands.retry_all)
 
     # ---------------------------------------------------------------- the queue as a whole

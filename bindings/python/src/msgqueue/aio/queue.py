@@ -262,6 +262,8 @@ class MessageQueue:
     counts: Final = reads(PolledQueue.counts)
     conversations: Final = reads(PolledQueue.conversations)
     clear: Final = changes_long(PolledQueue.clear)
+    delete_conversation: Final = changes_long(PolledQueue.delete_conversation)
+    clear_failed: Final = changes_long(PolledQueue.clear_failed)
     retry_all: Final = changes_long(PolledQueue.retry_all)
 
     # ---------------------------------------------------------------- the queue as a whole

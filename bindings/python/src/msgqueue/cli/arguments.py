@@ -174,8 +174,16 @@ COMMANDS = (
     ),
     Command(
         "clear", "delete every unsent message", "changing:clear",
-        ("msgq clear outbox.db -c ana --yes",), (_conversation, _yes, _hold),
+        ("msgq clear outbox.db -c ana --yes", "msgq clear outbox.db --failed"),
+        (_conversation, _argument("--failed", action="store_true", help="only failed messages"), _yes, _hold),
         writes=True, prepare="changing:ask_to_clear",
+    ),
+    Command(
+        "delete-conversation", "delete every message of a conversation", "changing:delete_conversation",
+        ("msgq delete-conversation outbox.db ana --yes",),
+        (_argument("conversation", metavar="NAME", help="the name of the conversation"), _yes, _hold),
+        writes=True, prepare="changing:ask_to_delete_conversation",
+        text="Also its history and the received messages. It fails while one of them is being sent.",
     ),
     Command(
         "pause", "start no attempts until resume", "changing:pause",

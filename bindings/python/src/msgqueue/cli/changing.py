@@ -152,24 +152,48 @@ def delete(session: Session, arguments: Namespace) -> int:
 
 def ask_to_clear(arguments: Namespace) -> int:
     """Asks before `clear`, with the number of messages of this moment."""
+    where = arguments.store if arguments.conversation is None else f"conversation {arguments.conversation}"
+    kind = "failed message" if arguments.failed else "unsent message"
+    return _ask_with_count(arguments, ("failed",) if arguments.failed else _UNSENT, f"the {{}} of {where}", kind)
+
+
+def ask_to_delete_conversation(arguments: Namespace) -> int:
+    """Asks before `delete-conversation`, with the number of messages of this moment."""
+    return _ask_with_count(arguments, _ANY, f"the {{}} of conversation {arguments.conversation}", "message")
+
+
+def _ask_with_count(arguments: Namespace, statuses: tuple[str, ...], what: str, kind: str) -> int:
     if arguments.yes:
         return exits.DONE
     with connected(Way(arguments.store, socket=arguments.socket, quiet=True, wait=arguments.wait)) as session:
-        count = _unsent(session, arguments)
-    where = arguments.store if arguments.conversation is None else f"conversation {arguments.conversation}"
-    _require_consent(arguments, f"Delete the {tables.plural(count, 'unsent message')} of {where}?")
+        count = _count(session, arguments, statuses)
+    _require_consent(arguments, f"Delete {what.format(tables.plural(count, kind))}?")
     return exits.DONE
 
 
-def _unsent(session: Session, arguments: Namespace) -> int:
+_UNSENT = ("queued", "sending", "failed")
+_ANY = (*_UNSENT, "sent", "delivered", "read", "received")
+
+
+def _count(session: Session, arguments: Namespace, statuses: tuple[str, ...]) -> int:
     counts = session.call("counts", conversation=arguments.conversation)
-    return int(counts["queued"] + counts["sending"] + counts["failed"])
+    return int(sum(counts[status] for status in statuses))
 
 
 def clear(session: Session, arguments: Namespace) -> int:
-    """Deletes every unsent message."""
-    count = _unsent(session, arguments)
-    session.call("clear", conversation=arguments.conversation)
+    """Deletes every unsent message, or every failed one."""
+    if arguments.failed:
+        count = session.call("clear_failed", conversation=arguments.conversation)["count"]
+    else:
+        count = _count(session, arguments, _UNSENT)
+        session.call("clear", conversation=arguments.conversation)
+    _say(arguments, f"deleted {tables.plural(count, 'message')}")
+    return exits.DONE
+
+
+def delete_conversation(session: Session, arguments: Namespace) -> int:
+    """Deletes every message of a conversation."""
+    count = session.call("delete_conversation", conversation=arguments.conversation)["count"]
     _say(arguments, f"deleted {tables.plural(count, 'message')}")
     return exits.DONE
 
