@@ -29,6 +29,15 @@ static inline long ccurl_get_number(CURL *transfer, CURLINFO info) {
   return curl_easy_getinfo(transfer, info, &value) == CURLE_OK ? value : 0;
 }
 
+/* A macro that Swift cannot read. */
+static const int64_t ccurl_basic = (int64_t)CURLAUTH_BASIC;
+
+/* Whether the handshake of TLS is complete. */
+static inline int ccurl_has_handshaken(CURL *transfer) {
+  curl_off_t time = 0;
+  return curl_easy_getinfo(transfer, CURLINFO_APPCONNECT_TIME_T, &time) == CURLE_OK && time > 0;
+}
+
 static inline void *ccurl_get_pointer(CURL *transfer) {
   char *value = NULL;
   return curl_easy_getinfo(transfer, CURLINFO_PRIVATE, &value) == CURLE_OK ? value : NULL;

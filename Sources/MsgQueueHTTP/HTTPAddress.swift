@@ -4,6 +4,7 @@ import MsgQueue
 /// A URL that requests can be sent to.
 struct HTTPAddress: Sendable {
     let text: String
+    let isSecure: Bool
 
     init(_ text: String) throws(MessageQueue.Error) {
         func invalid(_ reason: String) -> MessageQueue.Error { MessageQueue.Error(.invalid, "\(text.debugDescription) \(reason)") }
@@ -24,7 +25,7 @@ struct HTTPAddress: Sendable {
             throw MessageQueue.Error(.invalid, "the URL must not contain a user name; use the header Authorization")
         }
         guard !Self.has(CURLUPART_FRAGMENT, parser) else { throw invalid("contains a fragment") }
-        self.text = text
+        (self.text, isSecure) = (text, prefix == "https://")
     }
 
     private static func has(_ part: CURLUPart, _ parser: OpaquePointer) -> Bool {

@@ -8,7 +8,7 @@ struct HTTPHeaders: Sendable {
     ]
     private let fixed: [(name: String, value: String)]
 
-    init(_ headers: [String: String], hasToken: Bool) throws(MessageQueue.Error) {
+    init(_ headers: [String: String], hasToken: Bool, hasProxy: Bool) throws(MessageQueue.Error) {
         var names: Set<String> = []
         var fixed: [(name: String, value: String)] = []
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
@@ -16,6 +16,9 @@ struct HTTPHeaders: Sendable {
             let key = name.lowercased()
             guard !Self.own.contains(key) else { throw Self.invalid("the header \(name) is set by the transport") }
             guard key != "authorization" || !hasToken else { throw Self.invalid("the header \(name) is set by the token source") }
+            guard key != "proxy-authorization" || !hasProxy else {
+                throw Self.invalid("the header \(name) is set by the transport: the URL of the proxy has the user name and the password")
+            }
             guard Self.isValue(value) else {
                 throw Self.invalid("the value of the header \(name) contains a control character, or one outside ASCII")
             }

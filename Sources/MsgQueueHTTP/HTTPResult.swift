@@ -17,7 +17,7 @@ struct HTTPResult: Sendable {
     }
 
     enum Failure: Sendable {
-        /// No connection was possible: the name, the address or the port cannot be reached.
+        /// No connection was possible: the name, the address or the port cannot be reached, or the proxy or the client's certificate is wrong.
         case unreachable
         case timeout
         case notHTTP
@@ -52,6 +52,11 @@ struct HTTPResult: Sendable {
         }
     }
 
+    /// The request ended at the proxy.
+    mutating func refuse(_ text: String) {
+        (ending, status, isSent, self.text) = (.failed(.unreachable), nil, false, text)
+    }
+
     /// Whether the status counts: the answer is whole, or the message is sent or retried by its status alone.
     private func isFinal(_ status: Int) -> Bool {
         switch ending {
@@ -74,7 +79,9 @@ extension HTTPResult.Failure {
     init(_ code: CURLcode, errno: Int) {
         switch code {
         case CURLE_COULDNT_CONNECT where errno == Int(ETIMEDOUT), CURLE_OPERATION_TIMEDOUT: self = .timeout
-        case CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_HOST: self = .unreachable
+        case CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: self = .unreachable
+        // Of the client.
+        case CURLE_SSL_CERTPROBLEM: self = .unreachable
         // "Received HTTP/0.9 when not allowed".
         case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY: self = .notHTTP
         default: self = .other

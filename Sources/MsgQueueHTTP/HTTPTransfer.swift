@@ -10,7 +10,7 @@ final class HTTPTransfer: @unchecked Sendable {
 
     let done = Once<HTTPResult>()
     private let address: HTTPAddress
-    private let authorities: String?
+    private let route: HTTPRoute
     private let headers: [(name: String, value: String)]
     private let deadline: ContinuousClock.Instant
     /// libcurl reads the body while the request is sent, and writes its description of an error.
@@ -25,10 +25,10 @@ final class HTTPTransfer: @unchecked Sendable {
     private var reason: HTTPResult.Ending?
 
     init(
-        to address: HTTPAddress, authorities: String?, headers: [(name: String, value: String)], body: [UInt8],
+        to address: HTTPAddress, by route: HTTPRoute, headers: [(name: String, value: String)], body: [UInt8],
         until deadline: ContinuousClock.Instant
     ) {
-        (self.address, self.authorities, self.headers, self.deadline) = (address, authorities, headers, deadline)
+        (self.address, self.route, self.headers, self.deadline) = (address, route, headers, deadline)
         self.body = .allocate(capacity: body.count)
         _ = self.body.initialize(from: body)
         errorText.initialize(repeating: 0)
@@ -73,9 +73,12 @@ final class HTTPTransfer: @unchecked Sendable {
         set(CURLOPT_POSTFIELDSIZE_LARGE, body.count)
         set(ccurl_set_pointer(handle, CURLOPT_POSTFIELDS, body.baseAddress))
         set(ccurl_set_number(handle, CURLOPT_TIMEOUT_MS, max(milliseconds, 1)))
-        // Signals and proxies of the environment belong to the host; an empty text means no proxy.
+        // Signals and proxies of the environment belong to the host; an empty text means no proxy, and that all servers need it.
         set(CURLOPT_NOSIGNAL, 1)
-        set(ccurl_set_text(handle, CURLOPT_PROXY, ""))
+        set(ccurl_set_text(handle, CURLOPT_PROXY, route.proxy?.url ?? ""))
+        set(ccurl_set_text(handle, CURLOPT_NOPROXY, ""))
+        set(ccurl_set_number(handle, CURLOPT_PROXYAUTH, ccurl_basic))
+        set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         // A request that libcurl sends again on another connection would be a second one in the same attempt. It does that after a reused
         // connection was cut, and after some answers of HTTP/2.
         set(CURLOPT_FRESH_CONNECT, 1)
@@ -84,7 +87,12 @@ final class HTTPTransfer: @unchecked Sendable {
         set(CURLOPT_FOLLOWLOCATION, 0)
         set(CURLOPT_SSL_VERIFYPEER, 1)
         set(CURLOPT_SSL_VERIFYHOST, 2)
-        if let authorities { set(ccurl_set_text(handle, CURLOPT_CAINFO, authorities)) }
+        if let authorities = route.authorities { set(ccurl_set_text(handle, CURLOPT_CAINFO, authorities)) }
+        if let certificate = route.certificate {
+            set(ccurl_set_text(handle, CURLOPT_SSLCERT, certificate.path))
+            if let path = certificate.keyPath { set(ccurl_set_text(handle, CURLOPT_SSLKEY, path)) }
+            if let password = certificate.password { set(ccurl_set_text(handle, CURLOPT_KEYPASSWD, password)) }
+        }
         ccurl_set_quick_exit(handle)
         set(ccurl_set_pointer(handle, CURLOPT_ERRORBUFFER, errorText.baseAddress))
         let me = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
@@ -108,7 +116,7 @@ final class HTTPTransfer: @unchecked Sendable {
 
     /// Sets the result: libcurl reported this code, or the transfer was cancelled (nil).
     func finish(_ code: CURLcode?, isSent: Bool? = nil) {
-        result.isSent = isSent ?? (handle.map { ccurl_get_number($0, CURLINFO_REQUEST_SIZE) > 0 } ?? false)
+        result.isSent = isSent ?? hasSent
         let errno = handle.map { ccurl_get_number($0, CURLINFO_OS_ERRNO) } ?? 0
         switch (reason, code) {
         case (let reason?, _): result.ending = reason
@@ -119,7 +127,22 @@ final class HTTPTransfer: @unchecked Sendable {
             let detail = errorText.baseAddress.map { String(cString: $0) } ?? ""
             result.text = detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
         }
+        if let proxy = route.proxy, let status = refusal { result.refuse("the proxy \(proxy.place) answered \(status)") }
         done.set(result)
+    }
+
+    /// Whether a part of the request was sent. libcurl counts the request for a tunnel, too, which ends before the handshake of TLS.
+    private var hasSent: Bool {
+        guard let handle, ccurl_get_number(handle, CURLINFO_REQUEST_SIZE) > 0 else { return false }
+        return route.proxy == nil || !address.isSecure || ccurl_has_handshaken(handle) != 0
+    }
+
+    /// The status with which the proxy, and not the server, answered.
+    private var refusal: Int? {
+        guard let handle, route.proxy != nil else { return nil }
+        guard address.isSecure else { return result.status == 407 ? 407 : nil }
+        let status = ccurl_get_number(handle, CURLINFO_HTTP_CONNECTCODE)
+        return !result.isSent && status >= 300 ? status : nil
     }
 
     // MARK: libcurl calls these. A result other than the number of bytes ends the transfer.

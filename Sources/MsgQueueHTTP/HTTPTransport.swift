@@ -18,7 +18,7 @@ public final class HTTPTransport: Sendable {
     private let address: HTTPAddress
     private let headers: HTTPHeaders
     private let timeout: Duration?
-    private let authorities: String?
+    private let route: HTTPRoute
     private let transfers = HTTPTransfers()
     private let tokens: BearerTokens?
 
@@ -30,17 +30,23 @@ public final class HTTPTransport: Sendable {
     ///   - timeout: The most time for a message: for the token, connecting, sending and the answer. nil, or more than
     ///     `MessageQueue.Delivery.timeout`: that time.
     ///   - authorities: The path of a PEM file with the certificates of the authorities to trust for https; nil: those of the system.
+    ///   - proxy: `http://HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`, with percent-encoded characters in the user name and the
+    ///     password. To a server of https it passes connections on (CONNECT) and reads no request. nil: none; proxies of the environment
+    ///     are not used.
+    ///   - certificate: The certificate of the client; nil: none.
     ///   - token: Returns the bearer token; nil: the transport sends none.
-    /// - Throws: `.invalid` (the URL, a header or the timeout is not valid).
+    /// - Throws: `.invalid` (the URL, a header, the timeout or the URL of the proxy is not valid).
     public init(
-        url: String, headers: [String: String] = [:], timeout: Duration? = nil, authorities: String? = nil,
-        token: TokenSource? = nil
+        url: String, headers: [String: String] = [:], timeout: Duration? = nil, authorities: String? = nil, proxy: String? = nil,
+        certificate: Certificate? = nil, token: TokenSource? = nil
     ) throws(MessageQueue.Error) {
         address = try HTTPAddress(url)
-        self.headers = try HTTPHeaders(headers, hasToken: token != nil)
+        self.headers = try HTTPHeaders(headers, hasToken: token != nil, hasProxy: proxy != nil)
         if let timeout, timeout <= .zero { throw MessageQueue.Error(.invalid, "timeout must be positive, or nil, got \(timeout)") }
         self.timeout = timeout
-        self.authorities = authorities
+        var parsed: HTTPProxy?
+        if let proxy { parsed = try HTTPProxy(proxy) }
+        route = HTTPRoute(proxy: parsed, authorities: authorities, certificate: certificate)
         tokens = token.map { BearerTokens($0) }
     }
 
@@ -76,7 +82,7 @@ public final class HTTPTransport: Sendable {
     ) async -> HTTPResult {
         await transfers.run(
             HTTPTransfer(
-                to: address, authorities: authorities, headers: headers.all(for: delivery, token: token), body: delivery.body, until: end))
+                to: address, by: route, headers: headers.all(for: delivery, token: token), body: delivery.body, until: end))
     }
 }
 

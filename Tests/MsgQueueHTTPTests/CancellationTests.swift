@@ -102,7 +102,8 @@ import Testing
 
     private static func transfer(_ url: String) throws -> HTTPTransfer {
         HTTPTransfer(
-            to: try HTTPAddress(url), authorities: nil, headers: [], body: [UInt8](repeating: 7, count: 3_000), until: .now + .seconds(20))
+            to: try HTTPAddress(url), by: HTTPRoute(proxy: nil, authorities: nil, certificate: nil), headers: [],
+            body: [UInt8](repeating: 7, count: 3_000), until: .now + .seconds(20))
     }
 
     /// Open descriptors of this process.
