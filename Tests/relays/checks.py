@@ -390,6 +390,30 @@ def in_order(broker: Broker, target: str, count: int) -> None:
         assert numbers == sorted(numbers)
 
 
+def ends_for_a_call_that_was_joined(broker: Broker) -> None:
+    """The connection ends during two calls, of which one began later: neither message is taken for the reason."""
+    target = new_target()
+    broker.prepare(target)
+    outcomes: dict[str, Outcome] = {}
+    with Proxy(broker.port) as proxy, broker.relay(target, port=broker.behind(proxy), timeout=20) as relay:
+        assert relay(delivery("0")) == Outcome.sent()
+        proxy.is_silent = True
+
+        def send(name: str) -> None:
+            outcomes[name] = relay(delivery(name, name))
+
+        calls = [threading.Thread(target=send, args=(name,)) for name in ("1", "2")]
+        for call in calls:
+            call.start()
+            time.sleep(0.3)
+        proxy.is_silent = False
+        proxy.cut()
+        for call in calls:
+            call.join()
+    assert outcomes == {"1": Outcome.sent(), "2": Outcome.sent()}
+    assert {each.body for each in broker.received(target, 3)} == {b"0", b"1", b"2"}
+
+
 def only_the_culprit_fails(broker: Broker, folder: Path, *, batch: bool = True, most: int = 0) -> None:
     """A message that ends the connection, whatever is sent beside it, fails. The others are sent, without a retry.
 

@@ -98,8 +98,11 @@ def test_B4_nats_certificate_that_is_not_trusted(broker: NatsServer, tmp_path: P
 def test_B4_nats_only_the_message_that_ends_the_connection_fails(
     broker: NatsServer, tmp_path: Path, batch: bool
 ) -> None:
-    # In calls of their own another message may be without an answer when the connection ends again.
-    checks.only_the_culprit_fails(broker, tmp_path, batch=batch, most=0 if batch else 1)
+    checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
+
+
+def test_B4_nats_a_call_that_another_one_joined_is_not_the_reason(broker: NatsServer) -> None:
+    checks.ends_for_a_call_that_was_joined(broker)
 
 
 def test_B4_nats_away_and_back(broker: NatsServer, tmp_path: Path) -> None:

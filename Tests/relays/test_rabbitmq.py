@@ -112,6 +112,10 @@ def test_B6_rabbitmq_only_the_message_that_ends_the_connection_fails(
     checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
 
 
+def test_B6_rabbitmq_a_call_that_another_one_joined_is_not_the_reason(broker: Rabbit) -> None:
+    checks.ends_for_a_call_that_was_joined(broker)
+
+
 def test_B6_rabbitmq_away_and_back(broker: Rabbit, tmp_path: Path) -> None:
     checks.away_and_back(broker, tmp_path)
 

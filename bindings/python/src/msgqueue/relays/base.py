@@ -336,16 +336,17 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         left = deadline - time.monotonic()
         if not forms or left <= 0:
             return [each or _NOT_TRIED for each in results]
-        has_company = len(forms) > 1 or turn.is_shared
         try:
             answers = self._send(connection, [form for _, form in forms], left)
         except Exception as problem:  # noqa: BLE001 - a client may raise anything; the outcome says what
+            has_company = _has_company(forms, turn)
             result = self._judged(problem, connection, has_company=has_company)
             # It may be about one message, and counts for all.
             result = result._replace(is_unclear=has_company and not result.is_away)
             results = [each or result for each in results]
             is_broken = not result.is_away
         else:
+            has_company = _has_company(forms, turn)
             for (index, _), answer in zip(forms, answers):
                 results[index] = _SENT if answer is None else self._judged(answer, connection, has_company=has_company)
             is_broken = False
@@ -557,6 +558,11 @@ def _watch(relay: weakref.ref[Relay[Any, Any]], look: threading.Event) -> None:
             if not is_open:
                 # What failed just now is not tried again without a pause.
                 time.sleep(_FIRST_WAIT)
+
+
+def _has_company(forms: Sequence[object], turn: Turn) -> bool:
+    """Whether a message of a call that has ended was not alone on its connection: other calls may have begun later."""
+    return len(forms) > 1 or turn.is_shared
 
 
 def _is_not_sent(outcome: Outcome) -> bool:
