@@ -1547,7 +1547,8 @@ typedef struct msgq_check_report {
  * OK means that there is a report, also of a damaged store: look at `sound`. It is given whenever
  * the tables can be found: also for a store with pages that cannot be read, with a damaged header,
  * or whose log belongs to another database (the database is then read without it, and the text says
- * so), all of which msgq_open refuses. Every message is compared with its checksums.
+ * so), all of which msgq_open refuses. Every message is compared with its checksums, and all that
+ * the store derives from its messages (indexes, counts, lists of conversations) with the messages.
  *
  * Errors: INVALID (also: there is no such file), PERMISSION, LOCKED (a queue has it open), CORRUPT
  * (not a store: empty, text, another program's database; or none of its tables can be found),

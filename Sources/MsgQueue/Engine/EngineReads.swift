@@ -75,17 +75,18 @@ extension Engine {
         try reading { () throws(QueueError) in (writes.counts, context.core.scheduler.network) }
     }
 
-    /// Reads every message and compares it with its checksum, and reads the other tables and indexes, in small steps with the queue in use.
+    /// Reads every message and compares it with its checksum, and compares what is derived from them, in small steps with the queue in
+    /// use.
     /// Throws `closed` when `isCancelled` returns true.
     func checkInUse(isCancelled: () -> Bool) throws(QueueError) -> CheckReport {
-        var check = try reading { () throws(QueueError) in context.store.checkInUse() }
-        while !check.isDone {
+        try reading { () throws(QueueError) in try context.store.requestCheck() }
+        defer { context.lock.withLock { context.store.requestedCheck = nil } }
+        while true {
             guard !isCancelled() else { throw QueueError(.closed, "the check was cancelled") }
-            try reading { () throws(QueueError) in try check.step(context.store) }
+            if let report = try reading({ () throws(QueueError) in try context.store.requestedCheckStep() }) { return report }
             // Let threads that wait for the lock run first.
             usleep(500)
         }
-        return check.checkReport
     }
 
     /// Copies the store in small steps and releases the lock between them, so that other calls wait for one step at most. Throws `closed`

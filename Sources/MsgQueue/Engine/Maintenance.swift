@@ -155,7 +155,7 @@ final class Maintenance {
             && MaintenanceRule.changesByItself(context.options)
     }
 
-    private var comparisonDeadline: Int64 { store.isQueuedCompared ? Int64.max : comparisonAt }
+    private var comparisonDeadline: Int64 { store.areIndexesCompared ? Int64.max : comparisonAt }
 
     // MARK: One step, on the timer's thread
 
@@ -300,14 +300,13 @@ final class Maintenance {
 
     // MARK: Indexes
 
-    /// Compares the index of queued messages with the messages, once, in steps after the opening. A message missing from the index would
-    /// never be sent.
+    /// Compares the indexes of queued messages with each other, and the list of conversations with the messages, once, in steps after the
+    /// opening. A message missing from the indexes would never be sent.
     func compareIndexes(_ writes: PendingWrites) {
         let now = context.ports.moment
         guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.storageRetryAt else { return }
         comparisonAt = now.mono + Self.comparisonPause
-        guard !store.compareQueuedIndexes() else { return }
-        guard rebuildIndexes(QueueError(.corrupt, "queued messages are missing from an index")) else { return }
+        guard let difference = store.compareIndexes(), rebuildIndexes(QueueError(.corrupt, difference)) else { return }
         context.core.scheduler.forgetBacklog(now)
     }
 
@@ -325,10 +324,12 @@ final class Maintenance {
             switch try store.checkStep() {
             case .unfinished: break
             case .sound: Log.info("\(store.path): the check after the system stopped found no damage")
-            case .damaged(let text):
+            case .damaged(let text, let differs):
                 let error = QueueError(.corrupt, "the check after the system stopped found damage: \(text)")
                 Log.error("\(store.path): \(error.detail)")
                 events.emit(.storage(error))
+                guard differs, MaintenanceRule.changesByItself(context.options), rebuildIndexes(error) else { return }
+                context.core.scheduler.forgetBacklog(context.ports.moment)
             }
         } catch {
             checkAt = now + Self.interval

@@ -198,6 +198,13 @@ final class Database {
         return statement
     }
 
+    /// Whether there is a table or an index of this name.
+    func hasObject(_ name: String) throws(QueueError) -> Bool {
+        let statement = try statement("SELECT 1 FROM sqlite_schema WHERE name = ?1")
+        try statement.bind(1, name)
+        return try statement.first { () throws(QueueError) in true } ?? false
+    }
+
     /// The number of rows changed by the last statement.
     var changes: Int { Int(sqlite3_changes(handle)) }
 

@@ -181,7 +181,7 @@ extension Store {
 
     /// Reads how far the index goes, and the sent messages without entries.
     func readHistoryState() throws(QueueError) {
-        historyAfter = try readHistoryMark(foldedThrough)
+        historyAfter = try HistoryMark.read(database, upTo: foldedThrough)
         let ended = try database.statement(
             """
             SELECT m.seq, m.conversation, m.status FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
@@ -192,12 +192,6 @@ extension Store {
             return true
         }
         unsettled.begin()
-    }
-
-    /// Returns the sequence number after which the index contains the rows up to `last`.
-    func readHistoryMark(_ last: Int64) throws(QueueError) -> Int64 {
-        let mark = try database.statement("SELECT max(seq) FROM history WHERE status = -1")
-        return min(max(try mark.first { () throws(QueueError) in mark.int(0) } ?? 0, 0), last)
     }
 
     /// Creates the tables in a store of an earlier version, whose rows get their entries later.
@@ -243,25 +237,13 @@ extension Store {
         try addToHistory(after: 0, through: foldedThrough)
         // The messages of `unsettled` have their entries now, and keep their rows of `in_flight` until the next `settle`.
     }
+}
 
-    /// Returns whether the index agrees with the messages. Reads all of both.
-    func historyFits() throws(QueueError) -> Bool { try historyFits(after: historyAfter, through: foldedThrough) }
-
-    /// The same for an index that contains the rows after one sequence number and up to another one.
-    func historyFits(after first: Int64, through last: Int64) throws(QueueError) -> Bool {
-        let statement = try database.statement(
-            """
-            SELECT (SELECT count(*) FROM history WHERE status >= 0) = (SELECT count(*) FROM history_in)
-              AND NOT EXISTS (
-                SELECT conversation, status, seq FROM message NOT INDEXED
-                WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.history)) AND seq NOT IN (SELECT seq FROM in_flight)
-                EXCEPT SELECT i.conversation, i.status, i.seq FROM history_in AS i CROSS JOIN history AS h ON h.status = i.status AND h.seq = i.seq)
-              AND NOT EXISTS (
-                SELECT 1 FROM history_in AS i LEFT JOIN message AS m ON m.seq = i.seq
-                WHERE m.status IS NOT i.status OR m.conversation IS NOT i.conversation OR i.seq <= ?1 OR i.seq > ?2)
-            """)
-        statement.bind(1, first)
-        statement.bind(2, last)
-        return try statement.first { () throws(QueueError) in statement.bool(0) } ?? true
+/// The row of `history` that says how far back the index goes in an older store.
+enum HistoryMark {
+    /// Returns the sequence number after which the index contains the rows up to `last`.
+    static func read(_ database: Database, upTo last: Int64) throws(QueueError) -> Int64 {
+        let mark = try database.statement("SELECT max(seq) FROM history WHERE status = -1")
+        return min(max(try mark.first { () throws(QueueError) in mark.int(0) } ?? 0, 0), last)
     }
 }

@@ -4,6 +4,12 @@ struct SQL: ExpressibleByStringInterpolation {
 
     init(stringLiteral text: String) { self.text = text }
     init(stringInterpolation parts: Parts) { text = parts.text }
+    init(_ parts: [SQL], _ separator: String) { text = parts.map(\.text).joined(separator: separator) }
+
+    /// Returns the condition that two tables have the same value in a column.
+    static func equal(_ first: SQL, _ second: SQL, _ column: String) -> SQL {
+        SQL(stringLiteral: "\(first.text).\(column) = \(second.text).\(column)")
+    }
 
     struct Parts: StringInterpolationProtocol {
         fileprivate var text = ""

@@ -40,13 +40,17 @@ package final class Store {
     /// Values in memory when the transaction began, for a rollback.
     private var atBegin:
         (
-            next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?, historyAfter: Int64,
-            failedSum: FailedSum
+            next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?, requestedCheck: BackgroundCheck?,
+            historyAfter: Int64, failedSum: FailedSum
         )?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
+    /// nil: `comparison` has not ended.
+    private var conversationCheck: DerivedCheck?
     /// nil: not needed, or complete.
     var check: BackgroundCheck?
+    /// The one that a call has requested.
+    var requestedCheck: BackgroundCheck?
     /// A check is needed, and has not been completed without findings.
     private var isUnchecked = false
     /// This session has changed the store, and the database file is marked as in use.
@@ -69,8 +73,6 @@ package final class Store {
     /// The number of unfolded rows at which the fold runs, so that it remains short.
     static let foldEvery: Int64 = 512
     static let sequenceBlock: Int64 = 4096
-    /// The index of the history of stores with up to so many pages is compared with the messages at each opening.
-    private static let smallStore: Int64 = 512
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
@@ -237,7 +239,6 @@ package final class Store {
             let unfolded = try unfoldedCounts()
             counters = Counters(totals: unfolded.values.reduce(try sumOfConversations(), +), unfolded: unfolded)
         }
-        if try database.pageCount() <= Self.smallStore, try !historyFits() { try repair { () throws(QueueError) in try rebuildHistory() } }
         guard counters.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
@@ -302,26 +303,41 @@ package final class Store {
     /// The number of index entries that one step of the comparison reads: about a millisecond.
     private static let comparisonStep: Int64 = 2_000
 
-    /// Runs one step of the comparison of the indexes of queued messages, which runs once a session. Returns false when they do not agree.
-    package func compareQueuedIndexes() -> Bool {
-        guard !isQueuedCompared, !isInTransaction else { return true }
+    /// Runs one step of the comparison of the indexes of queued messages and of the list of conversations, which runs once a session. Returns
+    /// what differs.
+    package func compareIndexes() -> String? {
+        guard !areIndexesCompared, !isInTransaction else { return nil }
         do throws(QueueError) {
+            if comparison?.isDone ?? false { return try compareConversations() }
             var comparison =
                 comparison
                 ?? QueuedComparison(
                     through: foldedThrough, counted: counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued })
             let fits = try comparison.step(database, limit: Self.comparisonStep)
             self.comparison = comparison
-            isQueuedCompared = comparison.isDone
-            return fits
+            return fits ? nil : "queued messages are missing from an index"
         } catch {
-            isQueuedCompared = true
+            areIndexesCompared = true
             Log.warning("\(path): comparing the indexes failed: \(error.detail)")
-            return error.code != .corrupt
+            return error.code == .corrupt ? error.detail : nil
         }
     }
     /// The comparison of this session has ended.
-    package private(set) var isQueuedCompared = false
+    package private(set) var areIndexesCompared = false
+
+    /// Without the counts, which the background check compares.
+    private func compareConversations() throws(QueueError) -> String? {
+        if conversationCheck == nil { conversationCheck = try DerivedCheck(Derived.conversations, counts: false, of: database) }
+        guard var check = conversationCheck else { return nil }
+        let start = Ports.nanoseconds()
+        try check.step(database, DerivedCheck.Bounds(folded: foldedThrough, historyAfter: historyAfter)) {
+            Ports.nanoseconds() &- start < 1_000_000
+        }
+        conversationCheck = check
+        guard check.isDone else { return nil }
+        areIndexesCompared = true
+        return check.findings.first
+    }
 
     private func reindex() throws(QueueError) {
         addRepair("an index was damaged and was rebuilt from the messages")
@@ -366,7 +382,7 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state, comparison, check, historyAfter, failedSum)
+        atBegin = (nextSequence, state, comparison, check, requestedCheck, historyAfter, failedSum)
         unsettled.begin()
     }
 
@@ -433,8 +449,8 @@ package final class Store {
 
     private func undo() {
         if let old = atBegin {
-            (nextSequence, state, comparison, check, historyAfter) = (old.next, old.state, old.comparison, old.check, old.historyAfter)
-            failedSum = old.failedSum
+            (nextSequence, state, comparison, check, requestedCheck) = (old.next, old.state, old.comparison, old.check, old.requestedCheck)
+            (historyAfter, failedSum) = (old.historyAfter, old.failedSum)
         }
         ageSearch = AgeSearch()
         excess = []

@@ -11,7 +11,6 @@ package final class StoreCheck {
     private var unreadable = Set<Int64>()
     /// Some page could not be read.
     private var isIncomplete = false
-    private var counts: [Name: Counts] = [:]
     /// The number of intact messages that `take` refused.
     private var excluded: Int64 = 0
     private var failure: QueueError?
@@ -75,7 +74,8 @@ package final class StoreCheck {
         }
         if let failure { throw failure }
         checkCounts()
-        checkHistory()
+        checkState()
+        checkDerived()
         let (loss, finding) = store.loss(lastSequence: lastKnown)
         self.loss = loss
         if let finding { findings.append(finding) }
@@ -109,12 +109,7 @@ package final class StoreCheck {
             failure = error
             return false
         }
-        if row.sequence <= foldedThrough {
-            counts[row.conversation, default: Counts()].add(
-                row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
-        } else {
-            wholeUnfolded += 1
-        }
+        if row.sequence > foldedThrough { wholeUnfolded += 1 }
         return true
     }
 
@@ -210,17 +205,16 @@ package final class StoreCheck {
         findings.append("SQLite reports: \(first)\(lines.count > 1 ? ", and more" : "")")
     }
 
-    /// Compares the counts by conversation with the messages.
+    /// Adds up the counts by conversation, which say how many messages there are if some cannot be read.
     private func checkCounts() {
-        var stored: [Name: Counts] = [:]
+        var sum = Counts()
         var isReadable = true
         do throws(QueueError) {
             let columns = ConversationColumn.list(ofLayout: store.layout)
             let statement = try Statement("SELECT \(columns) FROM conversation", store.database)
             defer { statement.finalize() }
             try statement.forEach { () throws(QueueError) in
-                let fields = Fields<ConversationColumn>(statement)
-                if let counts = store.reader.checkedCounts(fields) { stored[Name(fields.text(.name))] = counts } else { isReadable = false }
+                if let counts = store.reader.checkedCounts(Fields(statement)) { sum += counts } else { isReadable = false }
                 return true
             }
         } catch {
@@ -228,21 +222,25 @@ package final class StoreCheck {
         }
         if !isReadable {
             findings.append("counts of conversations are damaged")
-        } else if store.state != nil {
-            expected = stored.values.reduce(0) { $0 &+ $1.queued &+ $1.failed &+ $1.history }
-            if isSound, stored.filter({ $0.value != Counts() }) != counts { findings.append("the counts do not agree with the messages") }
+        } else if let state = store.state {
+            expected = sum.queued &+ sum.failed &+ sum.history
+            if isSound, state.mark == .closed, state.totals != sum { findings.append("the totals do not agree with the counts") }
         }
     }
 
-    /// Compares the index of the history with the messages. Damage elsewhere changes both.
-    private func checkHistory() {
-        guard isSound, store.hasHistoryTables, let state = store.state else { return }
+    /// Compares the row of `state` with the messages.
+    private func checkState() {
+        guard isSound, let state = store.state, !state.agrees(last: lastKnown) else { return }
+        findings.append("the table state does not agree with the messages")
+    }
+
+    /// Compares what the store derives from the messages. Damage elsewhere changes both.
+    private func checkDerived() {
+        guard isSound, let state = store.state else { return }
         do throws(QueueError) {
-            let first = try store.reader.readHistoryMark(state.foldedThrough)
-            if try store.reader.historyFits(after: first, through: state.foldedThrough) { return }
-            findings.append("the index of the history does not agree with the messages")
+            findings += try DerivedCheck.compareTables(of: store.database, folded: state.foldedThrough, layout: store.layout).findings
         } catch {
-            findings.append("the index of the history is damaged")
+            findings.append("the indexes and counts cannot be read: \(error.detail)")
         }
     }
 

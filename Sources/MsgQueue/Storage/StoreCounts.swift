@@ -97,12 +97,15 @@ extension Store {
         failedSum.count(row, delta)
         guard isFolded else { return }
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
+        check?.changed(row.sequence, row.conversation, by: delta)
+        requestedCheck?.changed(row.sequence, row.conversation, by: delta)
         changedCounts[row.conversation, default: Counts()] += delta
     }
 
     /// Applies the removal of a message. `writeCounts` finds the newest message that is left in its conversation.
     func noteRemoved(_ row: Row) {
         check?.removed(row)
+        requestedCheck?.removed(row)
         count(row, row.change(to: nil))
         guard row.sequence <= foldedThrough else { return }
         removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
@@ -219,9 +222,16 @@ extension Store {
         counters.clearUnfolded()
         comparison?.finish()
         check?.rebuilt()
+        requestedCheck?.rebuilt()
         failedSum = FailedSum()
         try rebuildConversations()
         try rebuildHistory()
+        // What belongs to messages that are gone.
+        for table in ["large_body", "attempt", "in_flight"] {
+            try database.execute("DELETE FROM \(table) WHERE seq NOT IN (SELECT seq FROM message NOT INDEXED)")
+        }
+        try database.execute("DELETE FROM large_body WHERE seq IN (SELECT seq FROM message NOT INDEXED WHERE body IS NOT NULL)")
+        try database.execute("DELETE FROM recent_own WHERE seq <= 0")
     }
 
     /// Rebuilds all counts from the messages, which are all folded.

@@ -34,6 +34,9 @@ struct StoreState: Equatable {
     static let unchecked = "unchecked"
     var isUnchecked: Bool { bootID == Self.unchecked }
 
+    /// Whether the numbers are possible in a store whose last message has this sequence number.
+    func agrees(last: Int64) -> Bool { foldedThrough >= 0 && foldedThrough <= sequenceCeiling && last <= sequenceCeiling }
+
     private var integers: [Int64] {
         [
             sequenceCeiling, foldedThrough, mark.rawValue, totals.queued, totals.sent, totals.delivered, totals.read, totals.failed,

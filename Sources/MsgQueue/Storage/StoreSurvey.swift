@@ -75,7 +75,7 @@ extension StoreSurvey {
         let isUnchecked = state.map { $0.isUnchecked || $0.mark == .open && ($0.bootID != currentBoot || $0.bootID.isEmpty) } ?? false
         let needsCheck = isUnchecked && !isSuspect && view.pages > smallStore
         if needsCheck { try FreePages.check(view) }
-        if let state, !needsIndexes, view.pages <= smallStore { needsIndexes = try !countsFit(database, through: state.foldedThrough) }
+        if let state, !needsIndexes, view.pages <= smallStore { needsIndexes = try !derivedFits(database, state, layout) }
         return StoreSurvey(
             layout: layout, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0, hasLog: log != nil,
             isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes,
@@ -142,25 +142,30 @@ extension StoreSurvey {
         return true
     }
 
-    /// Whether the counts by conversation agree with the folded messages, and these are all marked as indexed. (The bytes are not compared:
-    /// the size of a damaged message may differ from the size that was counted.)
-    private static func countsFit(_ database: Database, through folded: Int64) throws(QueueError) -> Bool {
-        let statement = try database.statement(
+    /// Whether what is derived from the messages agrees with them.
+    private static func derivedFits(_ database: Database, _ state: StoreState, _ layout: Int64) throws(QueueError) -> Bool {
+        guard state.agrees(last: try lastSequence(database).last) else { return false }
+        if state.mark == .closed, try !totalsFit(database, state) { return false }
+        // The size of a damaged message may differ from the size that was counted.
+        let sizes = try database.statement(
             """
-            SELECT 1 FROM (
-              SELECT name, queued, sent, delivered, "read", failed, received, unread, last_seq, 0 AS hidden, 1 AS sign
-              FROM conversation
-              UNION ALL
-              SELECT conversation, sum(status = \(.queued)), sum(status = \(.sent)), sum(status = \(.delivered)), sum(status = \(.read)),
-                sum(status = \(.failed)), sum(status IN (\([.received, .receivedRead]))), sum(status = \(.received)), max(seq), sum(indexed != 1), -1
-              FROM message NOT INDEXED WHERE seq <= ?1 GROUP BY conversation)
-            GROUP BY name HAVING total(sign * queued) != 0 OR total(sign * sent) != 0 OR total(sign * delivered) != 0
-              OR total(sign * "read") != 0 OR total(sign * failed) != 0 OR total(sign * received) != 0 OR total(sign * unread) != 0
-              OR total(sign * last_seq) != 0 OR total(hidden) != 0
-            LIMIT 1
+            SELECT 1 FROM message AS m NOT INDEXED
+            WHERE ifnull(length(body), (SELECT length(l.body) FROM large_body AS l WHERE l.seq = m.seq)) IS NOT body_size LIMIT 1
             """)
-        statement.bind(1, folded)
-        return try statement.first { () throws(QueueError) in false } ?? true
+        let isDamaged = try sizes.first { () throws(QueueError) in true } ?? false
+        let check = try DerivedCheck.compareTables(of: database, folded: state.foldedThrough, layout: layout, ignoringBytes: isDamaged)
+        return check.findings.isEmpty
+    }
+
+    /// Whether the totals agree with the counts by conversation.
+    private static func totalsFit(_ database: Database, _ state: StoreState) throws(QueueError) -> Bool {
+        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
+        var sum = Counts()
+        try statement.forEach { () throws(QueueError) in
+            sum += Counts(Fields<ConversationColumn>(statement))
+            return true
+        }
+        return sum == state.totals
     }
 }
 

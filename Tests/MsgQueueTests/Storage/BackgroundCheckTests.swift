@@ -231,4 +231,60 @@ import Testing
             }
         }
     }
+
+    @Test(
+        arguments: [
+            "UPDATE conversation SET last_seq = last_seq - 7, proof = proof - 203 WHERE name = 'c3'",
+            "UPDATE conversation SET queued = queued + 1, proof = proof + 3 WHERE name = 'c3'",
+            "UPDATE message SET indexed = 0 WHERE seq = 1000", "INSERT INTO history VALUES(2, 1000)",
+            "INSERT INTO history_in VALUES('c1', 2, 1000)", "INSERT INTO large_body VALUES(100000, x'00')",
+            "INSERT INTO attempt VALUES(100000, 1, 1, 1, 2, 1, 0, 0, '')", "INSERT INTO recent_own VALUES(-1, 1, 1, 1)",
+        ])
+    func D10_what_differs_from_the_messages_is_told_and_rebuilt(change: String) async throws {
+        let bench = try filled()
+        let path = bench.directory.store
+        do { try PlainDatabase(path).rows(change) }
+        #expect(try !MessageQueue.check(path: path).isSound)
+        try markUnchecked(path)
+        let events = try await eventsOfCheck(path) { queue in try queue.enqueue("new") }
+        #expect(events.contains { $0.contains("rebuilt a damaged index") }, "\(events)")
+        let report = try MessageQueue.check(path: path)
+        #expect(report.isSound, "\(report.text)")
+    }
+
+    /// Each message that is added, sent or removed is in a conversation that takes many steps to count.
+    @Test func D10_long_conversations_are_counted_while_they_change() throws {
+        for differs in [false, true] {
+            let bench = try StoreBench()
+            try bench.transaction { _ in for _ in 0..<20_000 { _ = try bench.insert("ana", [1, 2]) } }
+            bench.close()
+            if differs {
+                try PlainDatabase(bench.directory.store).rows("UPDATE conversation SET sent = sent + 1, proof = proof + 5")
+            }
+            try markUnchecked(bench.directory.store)
+            try bench.reopen()
+            var random = SeededGenerator(7)
+            var end = Store.CheckStep.unfinished
+            while bench.store.isCheckDue {
+                end = try bench.store.checkStep()
+                let isRolledBack = random.chance(30)
+                let row = try bench.row(random.int64(1...20_000), .none)
+                do {
+                    try bench.transaction { store in
+                        _ = try bench.insert("ana", [1, 2, 3])
+                        if let row, row.progress.status == .queued {
+                            var progress = row.progress
+                            progress.status = random.chance(50) ? .failed : .sent
+                            try store.update(row, to: progress)
+                        } else if let row {
+                            try store.delete(row)
+                        }
+                        if isRolledBack { throw QueueError(.busy, "rolled back") }
+                    }
+                } catch let error as QueueError where error.code == .busy {}
+            }
+            let text = "there are 20000 messages, but the counts show 20001; the counts do not agree with the messages"
+            #expect(end == (differs ? .damaged(text, differs: true) : .sound))
+        }
+    }
 }

@@ -97,3 +97,13 @@ final class StoreBench {
     /// Runs a query over the store's connection, the only one while the store is open.
     func rows(_ sql: String) throws -> [[String?]] { try PlainDatabase.rows(sql, store.database.handle) }
 }
+
+extension Store {
+    /// Returns what differs from what it is derived from.
+    func differences() throws(QueueError) -> [String] {
+        var check = try DerivedCheck(of: database)
+        let bounds = DerivedCheck.Bounds(folded: foldedThrough, historyAfter: historyAfter)
+        while !check.isDone { try check.step(database, bounds) { true } }
+        return check.findings
+    }
+}

@@ -1,0 +1,123 @@
+/// A table, an index or a column whose content follows from the messages or from another table.
+///
+/// `all` is the only list of them. `msgq_check`, the opening, the background check and the tests compare what it contains, by
+/// `DerivedCheck`; the counts by conversation are compared beside it, because they are sums.
+struct Derived {
+    struct Key {
+        let column: String
+        let isText: Bool
+
+        static func text(_ column: String) -> Key { Key(column: column, isText: true) }
+        static func number(_ column: String) -> Key { Key(column: column, isText: false) }
+    }
+
+    /// The name in the schema. A store of an earlier build may not have it.
+    let name: SQL
+    /// `PRAGMA integrity_check` compares it as well, where all of the store is read at once.
+    var isIndex = false
+    /// The order of the entries.
+    var keys: [Key] = []
+    /// The entries as `i`, with a condition; nil: it is a column of the messages.
+    var entries: SQL?
+    /// Whether an entry `i` is right. `?8`: rows of `message` up to this one are folded; `?9`: those up to this one are not in the
+    /// history's index yet.
+    var fits: SQL = "1"
+    /// Whether the entry of a message `m` is missing; nil: it has none, or `fits` of another part looks for it.
+    var lacks: SQL?
+
+    /// For a person.
+    var title: String { entries == nil ? "the column \(name.text)" : "the \(isIndex ? "index" : "table") \(name.text)" }
+
+    static let all: [Derived] =
+        [
+            Derived(name: "indexed", lacks: "m.indexed != (m.seq <= ?8)"),
+            index("message_conversation", [.text("conversation"), .number("seq")], of: "indexed = 1"),
+            index("message_queued", [.number("seq")], of: "indexed = 1 AND status = \(.queued)"),
+            index("message_waiting", [.text("conversation"), .number("seq")], of: "indexed = 1 AND status = \(.queued)"),
+            index("message_named", [.text("id")], of: "named = 1"),
+            index("message_expiring", [.number("expires_at"), .number("seq")], of: "expires_at != 0 AND status = \(.queued)"),
+            index("message_failed", [.number("seq")], of: "status = \(.failed)"),
+            index("message_failed_in", [.text("conversation"), .number("seq")], of: "status = \(.failed)"),
+            index(
+                "message_replace", [.text("conversation"), .text("replace_key")],
+                of: "replace_key IS NOT NULL AND status = \(.queued)"),
+            index("message_priority", [.number("priority"), .number("seq")], of: "priority != 0 AND status = \(.queued)"),
+            history("history", [.number("status"), .number("seq")]),
+            history("history_in", [.text("conversation"), .number("status"), .number("seq")]),
+            ofMessages("large_body", [.number("seq")], "m.body IS NULL"),
+            ofMessages("attempt", [.number("seq"), .number("number")]),
+            ofMessages("in_flight", [.number("seq")]),
+        ] + conversations + [
+            Derived(
+                name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
+                fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
+            Derived(
+                name: "recent_gone", isIndex: true, keys: [.number("gone_at"), .text("id")],
+                entries: "recent AS i INDEXED BY recent_gone WHERE 1",
+                fits: "EXISTS (SELECT 1 FROM recent AS r WHERE r.id = i.id AND r.gone_at = i.gone_at)"),
+            Derived(
+                name: "recent_own", keys: [.number("seq")], entries: "recent_own AS i WHERE 1", fits: "i.seq > 0"),
+        ]
+
+    /// The list of conversations without its counts.
+    static let conversations = [
+        Derived(
+            name: "conversation", keys: [.text("name")], entries: "conversation AS i WHERE 1",
+            fits: """
+                i.last_seq = (SELECT max(m.seq) FROM message AS m INDEXED BY message_conversation
+                  WHERE m.indexed = 1 AND m.conversation = i.name)
+                AND i.proof = 3 * i.queued + 5 * i.sent + 7 * i.delivered + 11 * i."read" + 13 * i.failed + 17 * i.received
+                  + 19 * i.unread + 23 * i.unsent_bytes + 29 * i.last_seq
+                AND EXISTS (SELECT 1 FROM conversation AS c INDEXED BY conversation_recent WHERE c.last_seq = i.last_seq AND c.name = i.name)
+                """),
+        Derived(
+            name: "conversation_recent", isIndex: true, keys: [.number("last_seq"), .text("name")],
+            entries: "conversation AS i INDEXED BY conversation_recent WHERE 1",
+            fits: "EXISTS (SELECT 1 FROM conversation AS c WHERE c.name = i.name AND c.last_seq = i.last_seq)"),
+    ]
+
+    /// An index of `message` with a condition, as in the schema: SQLite uses it only for queries that contain the same terms.
+    private static func index(_ name: SQL, _ keys: [Key], of condition: SQL) -> Derived {
+        let equal = SQL(keys.map { SQL.equal("m", "i", $0.column) }, " AND ")
+        let index: SQL = "message AS i INDEXED BY \(name) WHERE \(condition)"
+        return Derived(
+            name: name, isIndex: true, keys: keys, entries: index,
+            fits: "EXISTS (SELECT 1 FROM message AS m NOT INDEXED WHERE m.seq = i.seq AND \(equal) AND \(condition))",
+            lacks: "\(condition) AND NOT EXISTS (SELECT 1 FROM \(index) AND \(equal) AND i.seq = m.seq)")
+    }
+
+    /// A table of the index of the history. The entries of messages that were sent may be missing as long as these are in `in_flight`.
+    private static func history(_ name: SQL, _ keys: [Key]) -> Derived {
+        let equal = SQL(keys.map { SQL.equal("m", "i", $0.column) }, " AND ")
+        let condition: SQL = "m.status IN (\(StoredStatus.history)) AND m.seq > ?9 AND m.seq <= ?8"
+        return Derived(
+            name: name, keys: keys, entries: "\(name) AS i WHERE i.status >= 0",
+            fits: "EXISTS (SELECT 1 FROM message AS m NOT INDEXED WHERE m.seq = i.seq AND \(equal) AND \(condition))",
+            lacks: """
+                \(condition) AND NOT EXISTS (SELECT 1 FROM \(name) AS i WHERE \(equal))
+                AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.seq = m.seq)
+                """)
+    }
+
+    /// A table whose rows belong to messages. A message without its row is a damaged message.
+    private static func ofMessages(_ name: SQL, _ keys: [Key], _ condition: SQL = "1") -> Derived {
+        Derived(
+            name: name, keys: keys, entries: "\(name) AS i WHERE 1",
+            fits: "EXISTS (SELECT 1 FROM message AS m NOT INDEXED WHERE m.seq = i.seq AND \(condition))")
+    }
+
+    /// Returns the statement that reads all entries, or those after the one whose columns are its parameters, and whether they are right.
+    ///
+    /// The latter has a part for each column: for `(a, seq) > (?1, ?2)` SQLite would read all entries with this `a`, because `seq` is the
+    /// rowid.
+    func sql(isFirst: Bool) -> String {
+        let columns = keys.map { "i.\($0.column)" }
+        let select = "SELECT \(columns.joined(separator: ", ")), \(fits.text) FROM \(entries?.text ?? "")"
+        let parts = columns.indices.reversed().map { place in
+            let equal = columns[..<place].enumerated().map { " AND \($1) = ?\($0 + 1)" }.joined()
+            return select + equal + " AND \(columns[place]) > ?\(place + 1)"
+        }
+        let order = (1...max(columns.count, 1)).map { "\($0)" }.joined(separator: ", ")
+        return (isFirst ? select : parts.joined(separator: " UNION ALL ")) + " ORDER BY \(order)"
+    }
+}
