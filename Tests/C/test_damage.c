@@ -347,3 +347,35 @@ TEST(D10_retry_all_counts_a_damaged_message_only_if_its_state_is_whole) {
     scene_end(&scene);
   }
 }
+
+/* The schema is text on the first pages of the file. */
+TEST(D2_D10_a_flipped_bit_in_the_schema_is_refused_or_harmless) {
+  struct scene scene;
+  begin_mixed(&scene);
+  struct file_copy before = file_read(scene.path);
+  int refused = 0, opened = 0;
+  const int64_t page = page_size(&scene);
+  for (int64_t place = 100; place < (int64_t)before.size; place += check_times(7, 70)) {
+    if (memmem(before.bytes + place / page * page, (size_t)page, "CREATE", 6) == NULL) continue;
+    file_flip(scene.path, place);
+    struct snapshot damaged;
+    snapshot_take(&damaged, scene.directory);
+    unsigned failures = check_failures();
+    msgq_result result = msgq_open(scene.path, &scene.options, &scene.queue);
+    CHECK(result == MSGQ_OK || result == MSGQ_CORRUPT);
+    if (result == MSGQ_OK) CHECK_RESULT(MSGQ_OK, msgq_close(scene.queue, -1));
+    else CHECK(snapshot_holds(&damaged, scene.directory));
+    if (check_failures() > failures) fprintf(stderr, "  byte %lld: %s\n", (long long)place, msgq_error_detail());
+    scene.queue = NULL;
+    refused += result == MSGQ_CORRUPT;
+    opened += result == MSGQ_OK;
+    snapshot_free(&damaged);
+    unlink(log_of(&scene));
+    unlink(tail_of(&scene));
+    file_write(scene.path, before.bytes, before.size);
+    if (check_failures() > failures + 8) break;
+  }
+  CHECK(refused > 20 && opened > 20);
+  file_copy_free(&before);
+  scene_end(&scene);
+}

@@ -136,6 +136,14 @@ enum Schema {
     static let priorityIndex = "CREATE INDEX \(priorityIndexName) ON message(priority) WHERE priority != 0 AND status = 0"
     static let priorityIndexName = "message_priority"
 
+    /// The columns of the tables, for the survey of a store.
+    static let columns: [(table: String, names: [String])] = [
+        ("conversation", ConversationColumn.names), ("attempt", AttemptColumn.names),
+        ("large_body", ["seq", "body"]), ("in_flight", ["seq", "number", "started_at"]),
+        ("recent", ["id", "gone_at", "is_received"]), ("recent_own", ["seq", "high", "low", "gone_at"]),
+        ("history", ["status", "seq"]), ("history_in", ["conversation", "status", "seq"]),
+    ]
+
     /// The names of all objects in a store, sorted.
     static let objects = [
         "attempt", "conversation", "conversation_recent", "history", "history_in", "in_flight", "large_body", "message",

@@ -82,7 +82,8 @@ extension StoreSurvey {
             lacksPriorityIndex: lacksPriorityIndex, needsCheck: needsCheck)
     }
 
-    /// Throws if these are not the tables of a store. Returns whether the index of priorities is missing.
+    /// Throws if these are not the tables of a store, with their columns, or if an index has another condition. Returns whether the index of
+    /// priorities is missing.
     @discardableResult
     static func checkObjects(_ database: Database, _ layout: Int64, _ own: Layout) throws(QueueError) -> Bool {
         var names: [String] = []
@@ -93,6 +94,17 @@ extension StoreSurvey {
         }
         guard own.hasObjects(names, of: layout) else {
             throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
+        }
+        var statements = ["SELECT \(MessageColumn.list(ofLayout: layout)) FROM message"]
+        for (table, columns) in Schema.columns where names.contains(table) {
+            statements.append("SELECT \(columns.joined(separator: ", ")) FROM \(table)")
+        }
+        for part in Derived.all where part.isIndex && names.contains(part.name.text) {
+            if let entries = part.entries { statements.append("SELECT 1 FROM \(entries.text)") }
+        }
+        // A damaged schema is found by preparing what uses all of it.
+        for sql in statements {
+            do throws(QueueError) { try Statement(sql, database).finalize() } catch { throw asDamage(error, of: database.path) }
         }
         return !names.contains(Schema.priorityIndexName)
     }
