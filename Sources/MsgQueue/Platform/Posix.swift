@@ -81,16 +81,19 @@ enum Posix {
         return bytes
     }
 
-    /// Reads until the buffer is full or the file ends. Returns the number of bytes.
+    /// Reads until the buffer is full or the file ends. Returns the number of bytes. A read that failed is repeated once: unlike after a
+    /// failed flush, nothing was lost by it.
     static func read(
         _ descriptor: Int32, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer, _ path: String
     ) throws(QueueError) -> Int {
-        var done = 0
+        var (done, hasFailed) = (0, false)
         while done < buffer.count, let base = buffer.baseAddress {
             let count = pread(descriptor, base + done, buffer.count - done, off_t(offset) + done)
             if count < 0 {
                 if errno == EINTR { continue }
-                throw error(errno, "reading \(path)")
+                guard errno == EIO, !hasFailed else { throw error(errno, "reading \(path)") }
+                hasFailed = true
+                continue
             }
             if count == 0 { break }
             done += count

@@ -61,7 +61,7 @@ final class InspectedStore {
         try StoreHeader.refuseDevelopment(try Posix.read(lock.descriptor, at: 0, count: 100, path), path)
         let first: QueueError
         do {
-            return try attempt(lock, own)
+            return try attemptTwice(lock, own)
         } catch let error as QueueError {
             guard error.code == .corrupt || error.code == .internal || error.code == .storage else { throw error }
             first = error
@@ -105,6 +105,11 @@ final class InspectedStore {
         } catch let error as QueueError { throw error } catch { throw QueueError(.internal, "a log was applied that was to be ignored") }
     }
 
+    /// A file that could not be opened or read once may be whole.
+    private static func attemptTwice(_ lock: StoreLock, _ own: Layout) throws -> Opened {
+        do { return try attempt(lock, own) } catch let error as QueueError where error.code == .storage { return try attempt(lock, own) }
+    }
+
     private static func attempt(
         _ lock: StoreLock, _ own: Layout, ignoringLog: Bool = false, searching: Bool = false
     ) throws -> Opened {
@@ -121,7 +126,11 @@ final class InspectedStore {
             let raw = try Posix.read(lock.descriptor, at: 0, count: 100, path)
             layout = try StoreHeader.check(with: try view.header(), raw: raw, path, own)
         }
-        let database = try Database(view: view, lengthLimit: Store.lengthLimit)
+        let database: Database
+        do { database = try Database(view: view, lengthLimit: Store.lengthLimit) } catch {
+            // Errors that follow from a failed read may look like damage.
+            throw view.readError ?? error
+        }
         do {
             if !searching { try StoreSurvey.checkObjects(database, layout, own) }
             var state: StoreState?
@@ -137,7 +146,7 @@ final class InspectedStore {
                 isSchemaReplaced: searching, findings: findings)
         } catch {
             database.close()
-            throw error
+            throw error is ForeignLog ? error : view.readError ?? error
         }
     }
 

@@ -46,7 +46,13 @@ static bool path_of(int descriptor, char path[512]) {
   return true;
 }
 
-void fault_read(const char *path, int number) { failpoint_set(&reads, path, number); }
+static atomic_int read_count = 1;
+
+void fault_reads_from(const char *path, int number, int count) {
+  atomic_store(&read_count, count);
+  failpoint_set(&reads, path, number);
+}
+void fault_read(const char *path, int number) { fault_reads_from(path, number, 1); }
 int fault_reads(void) { return atomic_load(&reads.seen); }
 void fault_change(const char *path, int number) { failpoint_set(&changes, path, number); }
 int fault_changes(void) { return atomic_load(&changes.seen); }
@@ -175,8 +181,9 @@ int fsync(int descriptor) { return sync_file(SYS_fsync, descriptor); }
 
 static ssize_t read_file(int descriptor, void *bytes, size_t size, off_t offset) {
   char path[512];
-  bool fails = reads.path[0] != '\0' && path_of(descriptor, path) && atomic_load(&reads.number) > 0;
-  if (!fails || failpoint_turn(&reads, path) != atomic_load(&reads.number)) return syscall(SYS_pread64, descriptor, bytes, size, offset);
+  bool counts = reads.path[0] != '\0' && path_of(descriptor, path) && atomic_load(&reads.number) > 0;
+  int turn = counts ? failpoint_turn(&reads, path) - atomic_load(&reads.number) : -1;
+  if (turn < 0 || turn >= atomic_load(&read_count)) return syscall(SYS_pread64, descriptor, bytes, size, offset);
   errno = EIO;
   return -1;
 }

@@ -36,6 +36,8 @@ void fault_before_send(int number, void (*run)(void));
 
 /* Makes the n-th next read of a file whose path contains `path` fail with an I/O error, once. 0: none. */
 void fault_read(const char *path, int number);
+/* The same for `count` reads, the n-th and those after it. */
+void fault_reads_from(const char *path, int number, int count);
 /* Returns the number of reads of such files since then. */
 int fault_reads(void);
 
