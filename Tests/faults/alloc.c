@@ -27,6 +27,7 @@ static void *reallocate(void *old, int size) { return should_fail() ? NULL : sys
 static bool has_failed(void) { return failing != 0 && atomic_load(&calls) >= failing; }
 
 struct alloc {
+  enum scene scene;
   unsigned length;
   unsigned long count; /* of allocations when none fails */
   unsigned long nth;
@@ -49,10 +50,10 @@ static int play(void *context) {
   failing = run->nth;
   failing_permanently = run->permanently;
   shim_watch(NULL);
-  driver_begin(&driver, SCENE_MIX, run->path, settings.seed, run->journal, 0);
+  driver_begin(&driver, run->scene, run->path, settings.seed, run->journal, 0);
   driver.strict = run->nth == 0;
   driver.has_failed = has_failed;
-  scene_play_until(&driver, SCENE_MIX, run->length, 6);
+  scene_play_until(&driver, run->scene, run->length, 6);
   driver_close(&driver);
   *run->calls_made = atomic_load(&calls);
   return 0;
@@ -74,29 +75,40 @@ static bool run_once(struct alloc *run, char *why, size_t room) {
   int code = child_run(play, run, 40);
   bool good = code == 0 && atomic_load(&run->journal->problem_count) == 0;
   if (!good) snprintf(why, room, "the process ended with %d%s: %s", code, code == child_hung ? " (hung)" : "", run->journal->problem);
-  return good && aftermath(SCENE_MIX, run->path, run->journal, why, room);
+  return good && aftermath(run->scene, run->path, run->journal, why, room);
+}
+
+/* The short run has about `shown` cases. */
+static long stride_of(const struct alloc *run) {
+  unsigned long shown = run->scene == SCENE_MIX ? 120 : 40;
+  return settings.full ? 1 : (long)(run->count / shown) + 1;
 }
 
 static enum case_result one_case(void *context, long index, char *why, size_t room) {
   struct alloc *run = context;
-  long shown = settings.full || settings.only >= 0 ? index : index * (long)(run->count / 120 + 1) + (long)(settings.seed % (run->count / 120 + 1));
+  long stride = stride_of(run);
+  long shown = settings.full || settings.only >= 0 ? index : index * stride + (long)(settings.seed % (uint64_t)stride);
   run->nth = (unsigned long)(shown / 2) + 1;
   run->permanently = shown % 2 == 1;
   bool good = run_once(run, why, room);
   size_t length = strlen(why);
-  if (!good) snprintf(why + length, room - length, " [allocation %lu fails %s]", run->nth, run->permanently ? "and all after it" : "once");
+  if (!good) {
+    snprintf(why + length, room - length, " [scene %s, allocation %lu fails %s]", scene_name(run->scene), run->nth,
+             run->permanently ? "and all after it" : "once");
+  }
   return good ? CASE_PASSED : CASE_FAILED;
 }
 
-int tool_alloc(void) {
+static struct tally run_scene(enum scene scene) {
   struct tally tally = { 0, 0, 0 };
   struct alloc run;
-  char why[512] = "";
+  char why[512] = "", name[64];
   memset(&run, 0, sizeof run);
+  run.scene = scene;
   run.length = settings.full ? 40 : 25;
   struct alloc *first = begin_worker(&run);
   if (!run_once(first, why, sizeof why)) {
-    printf("  FAILED alloc: the scene without faults: %s\n", why);
+    printf("  FAILED alloc: the scene %s without faults: %s\n", scene_name(scene), why);
     tally.failed++;
   }
   run.count = *first->calls_made;
@@ -104,11 +116,22 @@ int tool_alloc(void) {
   if (run.count == 0) {
     printf("  FAILED alloc: the allocator of SQLite was never called\n");
     tally.failed++;
-    return tally_end("alloc", tally);
+    return tally;
   }
-  printf("alloc: %lu allocations\n", run.count);
+  printf("alloc: scene %s, %lu allocations\n", scene_name(scene), run.count);
   long cases = (long)run.count * 2;
-  if (!settings.full && settings.only < 0) cases /= (long)(run.count / 120 + 1);
-  tally_add(&tally, pool_run(settings.full ? "alloc --soak" : "alloc", cases, 60, one_case, begin_worker, &run));
+  if (settings.only < 0) cases /= stride_of(&run);
+  snprintf(name, sizeof name, "alloc --scene %s%s", scene_name(scene), settings.full ? " --soak" : "");
+  tally_add(&tally, pool_run(name, cases, 60, one_case, begin_worker, &run));
+  return tally;
+}
+
+int tool_alloc(void) {
+  static const enum scene scenes[] = { SCENE_MIX, SCENE_CALLS, SCENE_LIMITS };
+  struct tally tally = { 0, 0, 0 };
+  for (size_t index = 0; index < sizeof scenes / sizeof scenes[0]; index++) {
+    if (settings.scene != NULL ? strcmp(settings.scene, scene_name(scenes[index])) != 0 : !settings.full && index > 1) continue;
+    tally_add(&tally, run_scene(scenes[index]));
+  }
   return tally_end("alloc", tally);
 }

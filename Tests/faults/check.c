@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FAIL(...) return snprintf(why, room, __VA_ARGS__), false
 
@@ -176,6 +177,12 @@ static bool was_removed(const struct ledger *ledger, uint32_t number) {
          (ledger->promises.prunes && message->was_sent);
 }
 
+/* A full queue drops the oldest first. */
+static bool may_be_dropped(const struct ledger *ledger, const struct seen *seen, uint32_t number) {
+  const struct message *message = &ledger->messages[number];
+  return ledger->promises.drops && (message->starts == 0 || message->asked) && (message->reordered || number < seen->oldest);
+}
+
 static bool check_missing(const struct ledger *ledger, const struct seen *seen, char *why, size_t room) {
   for (uint32_t number = 0; number < ledger->count; number++) {
     const struct message *message = &ledger->messages[number];
@@ -183,8 +190,7 @@ static bool check_missing(const struct ledger *ledger, const struct seen *seen, 
     if (ledger->promises.prunes && (message->was_sent || message->is_received)) continue;
     if (message->replacer > 0 && seen->numbers[message->replacer - 1]) continue;
     if (message->replacer > 0 && was_removed(ledger, message->replacer - 1)) continue;
-    /* A full queue drops the oldest first. */
-    if (ledger->promises.drops && (message->starts == 0 || message->asked) && (message->reordered || number < seen->oldest)) continue;
+    if (may_be_dropped(ledger, seen, number)) continue;
     FAIL("message m%06u was acknowledged and is missing", number);
   }
   /* A batch is stored completely or not at all. */
@@ -193,6 +199,7 @@ static bool check_missing(const struct ledger *ledger, const struct seen *seen, 
     if (message->batch != batch) present = absent = 0;
     batch = message->batch;
     if (batch == 0 || message->is_done || message->delete_tried || message->was_sent || message->reordered) continue;
+    if (!seen->numbers[number] && may_be_dropped(ledger, seen, number)) continue;
     if (seen->numbers[number]) present++;
     else absent++;
     if (present > 0 && absent > 0) FAIL("batch %u is stored in part", batch);
@@ -246,14 +253,14 @@ static bool check_new(msgq_queue *queue, const char *id, char *why, size_t room)
   return true;
 }
 
-bool check_history(const char *path, char *why, size_t room) {
+bool check_derived(const char *path, char *why, size_t room) {
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
-  if (msgq_check(path, &report) == MSGQ_OK && strstr(report.text, "index of the history") != NULL) FAIL("check: %s", report.text);
+  if (msgq_check(path, &report) == MSGQ_OK && strstr(report.text, "agree with") != NULL) FAIL("check: %s", report.text);
   return true;
 }
 
 bool check_store(const char *path, const struct ledger *ledger, unsigned flags, char *why, size_t room) {
-  if (flags & CHECK_HISTORY && !check_history(path, why, room)) return false;
+  if (flags & CHECK_DERIVED && !check_derived(path, why, room)) return false;
   msgq_options options = check_options(&ledger->promises);
   msgq_queue *queue = NULL;
   msgq_result result = msgq_open(path, &options, &queue);
@@ -273,4 +280,26 @@ bool check_store(const char *path, const struct ledger *ledger, unsigned flags, 
   if (good) good = check_queue(queue, ledger, flags, why, room);
   msgq_close(queue, 5000);
   return good;
+}
+
+static bool check_copies(const char *store, const struct ledger *ledger, const char *kind, uint32_t tried, uint32_t done, char *why, size_t room) {
+  for (uint32_t number = 0; number < tried; number++) {
+    char path[4200];
+    msgq_queue *queue = NULL;
+    snprintf(path, sizeof path, "%s-%s-%u", store, kind, number);
+    if (access(path, F_OK) != 0) {
+      if (!(done & 1u << number)) continue;
+      FAIL("the finished %s %u is missing", kind, number);
+    }
+    msgq_options options = check_options(&ledger->promises);
+    msgq_result result = msgq_open(path, &options, &queue);
+    if (result != MSGQ_OK) FAIL("%s %u: %s: %s", kind, number, msgq_result_name(result), msgq_error_detail());
+    msgq_close(queue, 1000);
+  }
+  return true;
+}
+
+bool check_backups(const char *path, const struct ledger *ledger, char *why, size_t room) {
+  return check_copies(path, ledger, "backup", ledger->backups_tried, ledger->backups_done, why, room) &&
+         check_copies(path, ledger, "salvage", ledger->salvages_tried, ledger->salvages_done, why, room);
 }

@@ -9,14 +9,16 @@ enum check_flags {
   CHECK_REOPEN = 2,     /* the new message is there after another open */
   CHECK_BEGINS = 4,     /* the beginnings of attempts are stored, if promised */
   CHECK_NO_OUTCOMES = 8, /* outcomes may be lost: statuses are not checked */
-  CHECK_HISTORY = 16    /* the index of the history agrees with the messages before the store is opened, which may repair it */
+  CHECK_DERIVED = 16    /* what is derived from the messages agrees with them before the store is opened, which may repair it */
 };
 
 /* Returns the options of the tools: mode manual, nothing is pruned, no limits. */
 msgq_options check_options(const struct promises *promises);
 bool check_store(const char *path, const struct ledger *ledger, unsigned flags, char *why, size_t room);
-/* Checks that the index of the history of a closed store agrees with its messages. */
-bool check_history(const char *path, char *why, size_t room);
+/* Checks that what a closed store derives from its messages agrees with them. */
+bool check_derived(const char *path, char *why, size_t room);
+/* Checks the backups and salvaged copies beside the store `path`: one that is there is whole, and a finished one is there. */
+bool check_backups(const char *path, const struct ledger *ledger, char *why, size_t room);
 /* The same as check_store on a queue that is open. */
 bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags, char *why, size_t room);
 /* Returns the number in an id like "m000123"; -1: another id. */

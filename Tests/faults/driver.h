@@ -64,6 +64,8 @@ void driver_note(struct driver *driver, struct event event);
 
 /* Runs a scene from open to close; `length` is about the number of calls. */
 void scene_play(struct driver *driver, enum scene scene, unsigned length);
+/* Makes one random call of a scene. */
+void scene_step(struct driver *driver, enum scene scene);
 /* The same without the last close. Ends `after_fault` steps after a fault was injected. */
 void scene_play_until(struct driver *driver, enum scene scene, unsigned length, unsigned after_fault);
 

@@ -84,7 +84,7 @@ static bool check_images(struct failflush *run, long index, char *why, size_t ro
   for (size_t record = 0; record < trace.count; record++) model_apply(model, trace_at(&trace, record), &ledger);
   for (enum image_kind kind = IMAGE_CACHE_SYNCED; kind <= IMAGE_CACHE_RANDOM && good; kind++) {
     model_image(model, kind, generator_of(settings.seed, 200, (uint64_t)index), directory);
-    good = check_store(path, &ledger, CHECK_ENQUEUE | CHECK_REOPEN, why, room);
+    good = check_store(path, &ledger, CHECK_ENQUEUE | CHECK_REOPEN, why, room) && check_backups(path, &ledger, why, room);
     size_t length = strlen(why);
     if (!good) snprintf(why + length, room - length, " [after the power cut, image %s]", image_name(kind));
   }
@@ -183,15 +183,16 @@ static unsigned long count_flushes(struct failflush_plan *plan) {
 }
 
 int tool_failflush(void) {
-  static const enum scene scenes[] = { SCENE_MIX, SCENE_CLEAR, SCENE_HISTORY, SCENE_DURABLE };
+  static const enum scene scenes[] = { SCENE_MIX, SCENE_CLEAR, SCENE_CALLS, SCENE_LIMITS, SCENE_HISTORY, SCENE_DURABLE };
   struct tally tally = { 0, 0, 0 };
   for (size_t index = 0; index < sizeof scenes / sizeof scenes[0]; index++) {
     struct failflush_plan plan = { scenes[index], settings.full ? 150 : 30, 0, 1 };
     char name[64];
-    if (settings.scene != NULL ? strcmp(settings.scene, scene_name(plan.scene)) != 0 : !settings.full && index > 1) continue;
+    if (settings.scene != NULL ? strcmp(settings.scene, scene_name(plan.scene)) != 0 : !settings.full && index > 2) continue;
     plan.flushes = count_flushes(&plan);
+    long most = plan.scene == SCENE_CALLS ? 40 : 100;
     long cases = (long)plan.flushes * first_endings * second_endings;
-    plan.stride = settings.full || cases < 100 ? 1 : (cases / 100) | 1;
+    plan.stride = settings.full || cases < most ? 1 : (cases / most) | 1;
     if (plan.stride % 3 == 0) plan.stride += 2; /* so that every ending is tested */
     snprintf(name, sizeof name, "failflush --scene %s%s", scene_name(plan.scene), settings.full ? " --soak" : "");
     if (plan.flushes == 0) {

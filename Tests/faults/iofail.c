@@ -63,6 +63,11 @@ static int play(void *context) {
   scene_play_until(&driver, run->scene, run->length, 12);
   for (int class = 0; class < FAULT_CLASSES; class++) run->shared[class] = shim_count((enum fault_class)class);
   run->shared[FAULT_CLASSES] = shim_fired();
+  if (run->fault->mode == FAULT_PERMANENT && run->nth > 0) {
+    /* It lasts while the store is closed, opened and used again. */
+    driver_close(&driver);
+    scene_play_until(&driver, run->scene, 6, 6);
+  }
   if (run->fault->class == FAULT_READ && run->fault->mode == FAULT_ONCE && driver.queue != NULL) {
     /* The fault is over and must have no effect. */
     struct ledger ledger;
@@ -109,8 +114,9 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
   for (run->fault = faults; place >= (long)run->counts[run->fault->class]; run->fault++) place -= (long)run->counts[run->fault->class];
   run->nth = (unsigned long)place + 1;
   /* The short run has a few calls of each kind. */
-  if (!settings.full && settings.only < 0 && run->counts[run->fault->class] > 12) {
-    unsigned long stride = run->counts[run->fault->class] / 12;
+  const unsigned long few = run->scene == SCENE_MIX ? 12 : 5;
+  if (!settings.full && settings.only < 0 && run->counts[run->fault->class] > few) {
+    unsigned long stride = run->counts[run->fault->class] / few;
     if ((run->nth + settings.seed) % stride != 0) return CASE_SKIPPED;
   }
   bool good = run_once(run, why, room);
@@ -120,7 +126,7 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
 }
 
 int tool_iofail(void) {
-  static const enum scene scenes[] = { SCENE_MIX, SCENE_CLEAR };
+  static const enum scene scenes[] = { SCENE_MIX, SCENE_CLEAR, SCENE_CALLS, SCENE_LIMITS };
   struct tally tally = { 0, 0, 0 };
   for (size_t index = 0; index < sizeof scenes / sizeof scenes[0]; index++) {
     struct iofail run;
@@ -129,7 +135,7 @@ int tool_iofail(void) {
     memset(&run, 0, sizeof run);
     run.scene = scenes[index];
     run.length = settings.full ? 80 : 40;
-    if (settings.scene != NULL ? strcmp(settings.scene, scene_name(run.scene)) != 0 : !settings.full && index > 0) continue;
+    if (settings.scene != NULL ? strcmp(settings.scene, scene_name(run.scene)) != 0 : !settings.full && run.scene != SCENE_MIX && run.scene != SCENE_CALLS) continue;
     prepare(&run);
     run.fault = faults;
     if (!run_once(&run, why, sizeof why)) {

@@ -98,6 +98,16 @@ static _Noreturn void work_space(struct driver *driver, bool vacuums) {
   for (;;) pause();
 }
 
+/* Makes random calls until the process is killed. */
+static _Noreturn void work_calls(struct driver *driver, enum scene scene, uint64_t cycle) {
+  driver->generator = generator_of(settings.seed, 303, cycle);
+  driver->backups = driver->ledger.backups_tried;
+  note_ready(driver);
+  for (;;) scene_step(driver, scene);
+}
+
+static bool makes_calls(enum scene scene) { return scene == SCENE_CALLS || scene == SCENE_LIMITS; }
+
 /* Opens and checks the store, then changes it until the process is killed. */
 static int work(struct kills *run) {
   struct driver driver;
@@ -108,15 +118,16 @@ static int work(struct kills *run) {
   driver.next = run->ledger.count;
   driver.strict = true;
   ledger_without_power_cut(&driver.ledger);
-  bool good = run->cycle == 0 || check_history(run->path, why, sizeof why);
+  bool good = run->cycle == 0 || check_derived(run->path, why, sizeof why);
   /* A queue that prunes changes between two lists of it. */
   bool prunes = scene_promises(run->scene).prunes;
   if (run->whole && good && prunes) good = check_store(run->path, &driver.ledger, CHECK_BEGINS, why, sizeof why);
   if (driver_open(&driver) != MSGQ_OK) return 1;
   if (run->whole && good && !prunes) good = check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why);
-  for (uint32_t number = run->first; number < driver.next && good; number++) good = check_one(&driver, number, why, sizeof why);
+  if (good && makes_calls(run->scene)) good = check_backups(run->path, &driver.ledger, why, sizeof why);
+  for (uint32_t number = run->first; number < driver.next && good && !makes_calls(run->scene); number++) good = check_one(&driver, number, why, sizeof why);
   struct generator generator = generator_of(settings.seed, 300, driver.next);
-  for (int index = 0; index < 50 && good && driver.next > 0; index++) {
+  for (int index = 0; index < 50 && good && driver.next > 0 && !makes_calls(run->scene); index++) {
     good = check_one(&driver, random_below(&generator, driver.next), why, sizeof why);
   }
   if (!good) {
@@ -125,6 +136,7 @@ static int work(struct kills *run) {
     return 1;
   }
   if (run->scene == SCENE_SPACE) work_space(&driver, run->cycle % 2 == 0);
+  if (makes_calls(run->scene)) work_calls(&driver, run->scene, (uint64_t)run->cycle);
   work_threads(&driver);
 }
 
@@ -177,7 +189,7 @@ static struct tally run_cycles(enum scene scene, long cycles) {
     struct generator generator = generator_of(settings.seed, scene == SCENE_SPACE ? 302 : 301, (uint64_t)cycle);
     char why[512] = "";
     run.cycle = cycle;
-    run.whole = scene == SCENE_SPACE || cycle % 50 == 49 || cycle == cycles - 1 || (cycle < 50 && cycle % 10 == 0);
+    run.whole = scene == SCENE_SPACE || makes_calls(scene) || cycle % 50 == 49 || cycle == cycles - 1 || (cycle < 50 && cycle % 10 == 0);
     journal_clear(run.journal);
     bool good = one_cycle(&run, &generator, why, sizeof why);
     uint32_t before = run.ledger.count;
@@ -199,9 +211,15 @@ static struct tally run_cycles(enum scene scene, long cycles) {
 }
 
 int tool_kills(void) {
-  long cycles = settings.images > 0 ? settings.images : settings.full ? 1000 : 25;
-  struct tally tally = run_cycles(SCENE_THREADS, cycles);
-  tally_add(&tally, run_cycles(SCENE_BATCHES, cycles));
-  tally_add(&tally, run_cycles(SCENE_SPACE, (cycles + 4) / 5 * 2));
+  static const struct {
+    enum scene scene;
+    long full, brief;
+  } plans[] = { { SCENE_THREADS, 1000, 25 }, { SCENE_BATCHES, 1000, 25 }, { SCENE_SPACE, 400, 10 }, { SCENE_CALLS, 400, 10 }, { SCENE_LIMITS, 400, 5 } };
+  struct tally tally = { 0, 0, 0 };
+  for (size_t index = 0; index < sizeof plans / sizeof plans[0]; index++) {
+    if (settings.scene != NULL && strcmp(settings.scene, scene_name(plans[index].scene)) != 0) continue;
+    long cycles = settings.full ? plans[index].full : plans[index].brief;
+    tally_add(&tally, run_cycles(plans[index].scene, settings.images > 0 ? settings.images : cycles));
+  }
   return tally_end("kills", tally);
 }

@@ -75,30 +75,6 @@ static size_t cut_of(const struct images *images, long index, struct generator *
   return (size_t)(step * (double)index + step * random_below(generator, 1000) / 1000.0) + 1;
 }
 
-/* A file that is there is whole, also when the power failed while it was made. */
-static bool check_copies(const struct images *images, const char *kind, uint32_t tried, uint32_t done, char *why, size_t room) {
-  for (uint32_t number = 0; number < tried; number++) {
-    char path[4096];
-    msgq_queue *queue = NULL;
-    snprintf(path, sizeof path, "%s/store.db-%s-%u", images->directory, kind, number);
-    if (access(path, F_OK) != 0) {
-      if (!(done & 1u << number)) continue;
-      return snprintf(why, room, "the finished %s %u is missing", kind, number), false;
-    }
-    msgq_options options = check_options(&images->ledger.promises);
-    msgq_result result = msgq_open(path, &options, &queue);
-    if (result != MSGQ_OK) return snprintf(why, room, "%s %u: %s: %s", kind, number, msgq_result_name(result), msgq_error_detail()), false;
-    msgq_close(queue, 1000);
-  }
-  return true;
-}
-
-static bool check_backups(const struct images *images, char *why, size_t room) {
-  const struct ledger *ledger = &images->ledger;
-  return check_copies(images, "backup", ledger->backups_tried, ledger->backups_done, why, room) &&
-         check_copies(images, "salvage", ledger->salvages_tried, ledger->salvages_done, why, room);
-}
-
 static enum case_result check_image(void *context, long index, char *why, size_t room) {
   struct images *images = context;
   struct generator generator = generator_of(settings.seed, (uint64_t)images->scene + 100, (uint64_t)index);
@@ -112,8 +88,8 @@ static enum case_result check_image(void *context, long index, char *why, size_t
   snprintf(path, sizeof path, "%s/store.db", images->directory);
   /* Before the first open has returned, there may be no store. */
   if (images->ledger.count == 0 && access(path, F_OK) != 0) directory_empty(images->directory);
-  unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | CHECK_HISTORY | (random_below(&generator, 8) == 0 ? CHECK_REOPEN : 0);
-  bool good = check_store(path, &images->ledger, flags, why, room) && check_backups(images, why, room);
+  unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | CHECK_DERIVED | (random_below(&generator, 8) == 0 ? CHECK_REOPEN : 0);
+  bool good = check_store(path, &images->ledger, flags, why, room) && check_backups(path, &images->ledger, why, room);
   if (good) return CASE_PASSED;
   size_t length = strlen(why);
   snprintf(why + length, room - length, " [scene %s, record %zu of %zu, image %s]", scene_name(images->scene), cut, images->trace.count,

@@ -1,4 +1,6 @@
 /* A second power cut, during the open after the first one. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +87,100 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
   return good ? CASE_PASSED : CASE_FAILED;
 }
 
+/* ------------------------------------------------------------------ kills */
+
+static const enum fault_class killing[] = { FAULT_WRITE, FAULT_SYNC, FAULT_OPEN, FAULT_TRUNCATE, FAULT_RENAME, FAULT_UNLINK };
+
+struct killed {
+  enum scene scene;
+  struct snapshot crashed;
+  struct ledger ledger;
+  const char *directory;
+  char path[4200];
+  struct journal *journal;
+  enum fault_class class;
+  unsigned long nth;
+};
+
+static int crash(void *context) {
+  struct killed *run = context;
+  struct driver driver;
+  shim_watch(NULL);
+  driver_begin(&driver, run->scene, run->path, settings.seed, run->journal, 0);
+  driver.strict = true;
+  scene_play_until(&driver, run->scene, 60, 60);
+  return 0;
+}
+
+/* Problems are recorded in the journal. */
+static int check_killed(void *context) {
+  struct killed *run = context;
+  char why[240] = "";
+  shim_watch(NULL);
+  if (check_derived(run->path, why, sizeof why) && check_store(run->path, &run->ledger, CHECK_BEGINS | CHECK_ENQUEUE, why, sizeof why)) return 0;
+  journal_problem(run->journal, "%s", why);
+  return 1;
+}
+
+static bool child_check(struct killed *run, char *why, size_t room) {
+  journal_clear(run->journal);
+  int code = child_run(check_killed, run, 20);
+  if (code != 0) snprintf(why, room, "afterwards (%d): %s", code, run->journal->problem);
+  return code == 0;
+}
+
+static int recover(void *context) {
+  struct killed *run = context;
+  msgq_options options = check_options(&run->ledger.promises);
+  msgq_queue *queue = NULL;
+  shim_watch(run->directory);
+  shim_fail(run->class, run->nth, EIO, FAULT_KILL);
+  if (msgq_open(run->path, &options, &queue) != MSGQ_OK) {
+    fprintf(stderr, "open: %s\n", msgq_error_detail());
+    return 1;
+  }
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "new-0";
+  return msgq_enqueue(queue, &draft, NULL) == MSGQ_OK && msgq_close(queue, 1000) == MSGQ_OK ? 0 : 2;
+}
+
+/* The process that opens a crashed store, changes and closes it is killed before each of its calls that change a file. */
+static struct tally run_killed(enum scene scene) {
+  struct tally tally = { 0, 0, 0 };
+  struct killed run = { .scene = scene };
+  run.directory = directory_make("killed");
+  snprintf(run.path, sizeof run.path, "%s/store.db", run.directory);
+  run.journal = journal_make(100000);
+  ledger_begin(&run.ledger, scene_promises(scene));
+  int code = child_run(crash, &run, 60);
+  if (code != 0 || atomic_load(&run.journal->problem_count) > 0) {
+    printf("  FAILED recovery: the scene %s ended with %d: %s\n", scene_name(scene), code, run.journal->problem), tally.failed++;
+  }
+  snapshot_take(&run.crashed, run.directory);
+  journal_replay(run.journal, &run.ledger);
+  ledger_without_power_cut(&run.ledger);
+  for (size_t index = 0; index < sizeof killing / sizeof killing[0]; index++) {
+    run.class = killing[index];
+    code = -SIGKILL;
+    for (run.nth = 1; code == -SIGKILL && tally.failed < 10; run.nth++) {
+      char why[512] = "";
+      snapshot_write(&run.crashed, run.directory);
+      code = child_run(recover, &run, 20);
+      bool good = code == 0 || code == -SIGKILL;
+      if (!good) snprintf(why, sizeof why, "the process ended with %d", code);
+      good = good && child_check(&run, why, sizeof why);
+      if (good) tally.passed++;
+      else printf("  FAILED recovery: killed at call %lu of class %d, scene %s: %s\n", run.nth, (int)run.class, scene_name(scene), why), tally.failed++;
+    }
+  }
+  snapshot_free(&run.crashed);
+  ledger_end(&run.ledger);
+  journal_free(run.journal);
+  directory_remove(run.directory);
+  printf("recovery: scene %s, killed at %ld calls\n", scene_name(scene), tally.passed);
+  return tally;
+}
+
 int tool_recovery(void) {
   static const enum scene scenes[] = { SCENE_MIX, SCENE_CALLS, SCENE_HISTORY, SCENE_BODIES, SCENE_VOLUME, SCENE_LIMITS, SCENE_BATCHES };
   enum { all = sizeof scenes / sizeof scenes[0] };
@@ -108,6 +204,10 @@ int tool_recovery(void) {
     tally_add(&tally, pool_run(name, run.count, 40, one_case, begin_worker, &run));
     trace_free(&run.trace);
     unlink(trace);
+  }
+  for (size_t index = 0; index < all; index++) {
+    if (settings.scene != NULL ? strcmp(settings.scene, scene_name(scenes[index])) != 0 : index >= count) continue;
+    tally_add(&tally, run_killed(scenes[index]));
   }
   return tally_end("recovery", tally);
 }

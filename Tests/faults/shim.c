@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -70,6 +71,7 @@ static void record_names(enum trace_kind kind, int handle, uint32_t flags, const
 static bool fails(enum fault_class class) {
   unsigned long number = ++counts[class];
   if (plan.nth == 0 || plan.class != class || number < plan.nth) return false;
+  if (plan.mode == FAULT_KILL) kill(getpid(), SIGKILL);
   if (plan.mode == FAULT_ONCE && number > plan.nth) return false;
   if (plan.mode == FAULT_SHORT && number > plan.nth + (class == FAULT_WRITE)) return false;
   fired++;

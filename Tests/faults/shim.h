@@ -24,6 +24,7 @@ enum fault_class {
 enum fault_mode {
   FAULT_ONCE,
   FAULT_PERMANENT,
+  FAULT_KILL, /* the process is killed by SIGKILL before the call */
   FAULT_SHORT /* a write writes half of its bytes, and the next write fails; other calls as FAULT_ONCE */
 };
 
