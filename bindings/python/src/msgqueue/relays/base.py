@@ -10,12 +10,12 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .. import _arguments, _failures
 from .._copying import NotCopied
 from ..enums import Connectivity, FailureKind, Verdict
-from ..errors import ConflictError, Error, InvalidError
+from ..errors import InvalidError
 from ..models import Delivery
 from ..outcome import Outcome
 from ..queue import MessageQueue
@@ -29,6 +29,8 @@ from .problems import (
     UnreachableError,
 )
 from .reasons import logger, reason_of, text_of_problem
+from .reports import Reports
+from .results import NOT_TRIED, SENT, WITHOUT_ANSWER, Result
 from .targets import imported
 from .turns import Suspects, Turn, Turns
 
@@ -46,22 +48,6 @@ _NO_ANSWER = "no answer while connecting"
 _REFUSED_FOR = 1.0
 # The client connects by itself, and could not: nothing was sent.
 _NOBODY = (ConnectionRefusedError, socket.gaierror)
-
-
-class _Result(NamedTuple):
-    """What became of a message in a call."""
-
-    outcome: Outcome
-    #: Another message of the call, or of one at the same time, may be the reason.
-    is_unclear: bool = False
-    #: The message did not cause it: nothing is sent at present.
-    is_away: bool = False
-
-
-# The broker said nothing about the message.
-_WITHOUT_ANSWER = (FailureKind.NETWORK, FailureKind.TIMEOUT, FailureKind.UNKNOWN)
-_NOT_TRIED = _Result(Outcome.skipped())
-_SENT = _Result(Outcome.sent())
 
 
 class Relay(NotCopied, ABC, Generic[Connection, Form]):
@@ -108,8 +94,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         self._is_closed = False
         # The broker refused the watcher, which leaves further attempts to the messages.
         self._is_refused = False
-        # Each queue, and what was reported to it last: the connectivity, and the reason for being offline.
-        self._queues: weakref.WeakKeyDictionary[MessageQueue, tuple[Connectivity, str]] = weakref.WeakKeyDictionary()
+        self._reports = Reports()
         self._look = threading.Event()
         self._watcher: threading.Thread | None = None
         self._turns = Turns()
@@ -129,7 +114,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         if not deliveries:
             return []
         deadline = time.monotonic() + min([self._timeout, *(delivery.timeout for delivery in deliveries)])
-        results = [_NOT_TRIED] * len(deliveries)
+        results = [NOT_TRIED] * len(deliveries)
         failed: set[str] = set()
         for number, (part, is_alone) in enumerate(self._parts(deliveries)):
             indexes = [index for index in part if deliveries[index].conversation not in failed]
@@ -140,11 +125,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             self._send_part(deliveries, indexes, results, deadline, is_alone=is_alone)
             unclear = [index for index in indexes if results[index].is_unclear]
             self._send_singly(deliveries, unclear, results, deadline)
-            failed.update(
-                deliveries[index].conversation
-                for index in indexes
-                if results[index].outcome.verdict is not Verdict.SENT
-            )
+            failed.update(deliveries[index].conversation for index in indexes if not results[index].is_sent)
             if any(results[index].is_away for index in indexes):
                 # No other message fares better.
                 break
@@ -164,8 +145,8 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         Raises:
             ConflictError: A monitor reports the connectivity of the queue.
         """
+        self._reports.add(queue)
         with self._state:
-            self._queues[queue] = (Connectivity.UNKNOWN, "")
             if self._watcher is None and not self._is_closed:
                 self._watcher = threading.Thread(
                     target=_watch, args=(weakref.ref(self), self._look), name="msgqueue-relay", daemon=True
@@ -179,7 +160,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             self._is_closed = True
             connection, self._connection = self._connection, None
             watcher, self._watcher = self._watcher, None
-            self._queues.clear()
+        self._reports.clear()
         self._look.set()
         if connection is not None:
             self._shut(connection)
@@ -277,7 +258,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         yield from waves
 
     def _send_singly(
-        self, deliveries: Sequence[Delivery], unclear: Sequence[int], results: list[_Result], deadline: float
+        self, deliveries: Sequence[Delivery], unclear: Sequence[int], results: list[Result], deadline: float
     ) -> None:
         """Sends messages again that may have failed because of another one, each alone, in their order."""
         if not unclear:
@@ -293,20 +274,20 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
                 failed.add(conversation)
                 continue
             self._send_part(deliveries, [index], results, deadline, is_alone=True)
-            after = results[index].outcome
-            if before.outcome.verdict is Verdict.RETRY and not before.outcome.not_sent and _is_not_sent(after):
+            after = results[index]
+            if before.outcome.verdict is Verdict.RETRY and not before.outcome.not_sent and after.is_not_sent:
                 # That the message was not sent this time does not say so of the first time.
-                results[index] = before._replace(is_away=results[index].is_away)
-            if after.verdict is not Verdict.SENT:
+                results[index] = before._replace(is_away=after.is_away)
+            if not after.is_sent:
                 failed.add(conversation)
-            if results[index].is_away:
+            if after.is_away:
                 return
 
     def _send_part(
         self,
         deliveries: Sequence[Delivery],
         indexes: Sequence[int],
-        results: list[_Result],
+        results: list[Result],
         deadline: float,
         *,
         is_alone: bool,
@@ -322,20 +303,20 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             self._turns.give_back(turn)
         for index, delivery, result in zip(indexes, part, found):
             results[index] = result
-            if self._suspects and _is_answer(result.outcome):
+            if self._suspects and result.is_answer:
                 self._suspects.clear(delivery)
 
-    def _send_in_turn(self, deliveries: Sequence[Delivery], deadline: float, turn: Turn) -> list[_Result]:
+    def _send_in_turn(self, deliveries: Sequence[Delivery], deadline: float, turn: Turn) -> list[Result]:
         try:
             connection = self._connected(deadline)
         except Exception as problem:  # noqa: BLE001 - a client may raise anything
             # Whatever it is, it is no fault of a message.
             return [self._unconnected(problem)] * len(deliveries)
-        results: list[_Result | None] = [None] * len(deliveries)
+        results: list[Result | None] = [None] * len(deliveries)
         forms = self._formed(connection, deliveries, results)
         left = deadline - time.monotonic()
         if not forms or left <= 0:
-            return [each or _NOT_TRIED for each in results]
+            return [each or NOT_TRIED for each in results]
         try:
             answers = self._send(connection, [form for _, form in forms], left)
         except Exception as problem:  # noqa: BLE001 - a client may raise anything; the outcome says what
@@ -348,50 +329,50 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         else:
             has_company = _has_company(forms, turn)
             for (index, _), answer in zip(forms, answers):
-                results[index] = _SENT if answer is None else self._judged(answer, connection, has_company=has_company)
+                results[index] = SENT if answer is None else self._judged(answer, connection, has_company=has_company)
             is_broken = False
-        final = [each or _Result(Outcome.retry(text="the relay reported no outcome")) for each in results]
+        final = [each or Result(Outcome.retry(text="the relay reported no outcome")) for each in results]
         self._note(connection, final, is_broken=is_broken)
         return final
 
     def _formed(
-        self, connection: Connection, deliveries: Sequence[Delivery], results: list[_Result | None]
+        self, connection: Connection, deliveries: Sequence[Delivery], results: list[Result | None]
     ) -> list[tuple[int, Form]]:
         """Returns the messages as the client needs them. One that is refused, and what follows it, is left out."""
         forms: list[tuple[int, Form]] = []
         failed: set[str] = set()
         for index, delivery in enumerate(deliveries):
             if delivery.conversation in failed:
-                results[index] = _NOT_TRIED
+                results[index] = NOT_TRIED
                 continue
             try:
                 forms.append((index, self._form(connection, delivery)))
             except Exception as problem:  # noqa: BLE001 - the function that names a topic may raise anything
-                results[index] = _Result(_failures.outcome_of_forming(problem))
+                results[index] = Result(_failures.outcome_of_forming(problem))
                 failed.add(delivery.conversation)
         return forms
 
-    def _note(self, connection: Connection, results: Sequence[_Result], *, is_broken: bool) -> None:
+    def _note(self, connection: Connection, results: Sequence[Result], *, is_broken: bool) -> None:
         """Draws conclusions for the connection from what happened to messages."""
-        if any(result.outcome.verdict is Verdict.SENT for result in results):
+        if any(result.is_sent for result in results):
             self._is_proven = True
         if any(result.is_away for result in results):
             self._is_proven = False
         if is_broken:
             self._lost(connection)
-        elif any(result.outcome.verdict is not Verdict.SENT for result in results):
+        elif not all(result.is_sent for result in results):
             is_late = any(result.outcome.kind is FailureKind.TIMEOUT for result in results)
             if is_late or not self._is_alive(connection):
                 self._lost(connection)
 
-    def _unconnected(self, problem: BaseException) -> _Result:
+    def _unconnected(self, problem: BaseException) -> Result:
         """Returns what becomes of messages because there is no connection, and reports it."""
         is_away, reason = self._why(problem)
         if is_away:
             self._is_refused = False
-            self._report(Connectivity.OFFLINE, reason)
+            self._reports.report(Connectivity.OFFLINE, reason)
             self._look.set()
-        return _Result(Outcome.offline(text=reason), is_away=True)
+        return Result(Outcome.offline(text=reason), is_away=True)
 
     def _why(self, problem: BaseException) -> tuple[bool, str]:
         """Returns whether there is no connection because nobody answered, and the reason in words."""
@@ -406,7 +387,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             logger.error("a failure of the relay could not be classified", exc_info=True)
             return problem
 
-    def _judged(self, problem: BaseException, connection: Connection, *, has_company: bool) -> _Result:
+    def _judged(self, problem: BaseException, connection: Connection, *, has_company: bool) -> Result:
         """Returns the result of an attempt that failed with this exception, on this connection.
 
         `has_company`: other messages were sent at the same time.
@@ -414,28 +395,28 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         problem = self._translated(problem)
         text = text_of_problem(problem)
         if isinstance(problem, SkippedError):
-            return _NOT_TRIED
+            return NOT_TRIED
         if isinstance(problem, (UnavailableError, UnreachableError, *_NOBODY)):
-            return _Result(Outcome.offline(text=reason_of(problem, self._place)), is_away=True)
+            return Result(Outcome.offline(text=reason_of(problem, self._place)), is_away=True)
         if isinstance(problem, TogetherError):
-            return _Result(Outcome.skipped(), is_unclear=True) if has_company else _Result(Outcome.reject(text=text))
+            return Result(Outcome.skipped(), is_unclear=True) if has_company else Result(Outcome.reject(text=text))
         if isinstance(problem, UnauthorizedError):
-            return _Result(Outcome.reject(FailureKind.UNAUTHORIZED, text=text))
+            return Result(Outcome.reject(FailureKind.UNAUTHORIZED, text=text))
         if isinstance(problem, RejectedError):
-            return _Result(Outcome.reject(text=text))
+            return Result(Outcome.reject(text=text))
         if isinstance(problem, RetryableError):
             outcome = Outcome.retry(problem.kind, text=text, not_sent=problem.not_sent)
         else:
             found = _failures.outcome_of(problem)
             if found.verdict is Verdict.REJECT:
                 # PreparationError.
-                return _Result(found)
+                return Result(found)
             outcome = Outcome.retry(found.kind, text=text, not_sent=found.not_sent)
             if found.kind is FailureKind.UNKNOWN and self._connection is not connection:
                 # Another thread closed the connection under the client, which may raise anything then.
                 outcome = Outcome.retry(FailureKind.NETWORK, text=f"the connection was lost: {text}")
-        is_without_answer = not outcome.not_sent and outcome.kind in _WITHOUT_ANSWER
-        return _Result(outcome, is_unclear=has_company and is_without_answer)
+        is_without_answer = not outcome.not_sent and outcome.kind in WITHOUT_ANSWER
+        return Result(outcome, is_unclear=has_company and is_without_answer)
 
     # ---------------------------------------------------------------- the connection
 
@@ -510,37 +491,14 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
                 is_away, reason = self._why(problem)
                 self._is_refused = not is_away
                 if is_away:
-                    self._report(Connectivity.OFFLINE, reason)
+                    self._reports.report(Connectivity.OFFLINE, reason)
                 else:
-                    self._report(Connectivity.ONLINE, only_after=Connectivity.OFFLINE)
+                    self._reports.report(Connectivity.ONLINE, only_after=Connectivity.OFFLINE)
                 return not is_away
             # The queue learns that there was an outage, also if it was short.
-            self._report(Connectivity.OFFLINE, only_after=Connectivity.ONLINE)
-        self._report(Connectivity.ONLINE)
+            self._reports.report(Connectivity.OFFLINE, only_after=Connectivity.ONLINE)
+        self._reports.report(Connectivity.ONLINE)
         return True
-
-    def _report(self, connectivity: Connectivity, reason: str = "", *, only_after: Connectivity | None = None) -> None:
-        state = (connectivity, _presentable(reason) if connectivity is Connectivity.OFFLINE else "")
-        with self._state:
-            queues = list(self._queues.items())
-        for queue, known in queues:
-            if known == state or (only_after is not None and known[0] is not only_after):
-                continue
-            try:
-                queue.set_connectivity(connectivity, reason=state[1])
-            except ConflictError:
-                logger.warning("a monitor reports the connectivity of %s: its relay does not", queue.path)
-                is_told = False
-            except Error:
-                # The queue is closed.
-                is_told = False
-            else:
-                is_told = True
-            with self._state:
-                if not is_told:
-                    self._queues.pop(queue, None)
-                elif queue in self._queues:
-                    self._queues[queue] = state
 
 
 def _watch(relay: weakref.ref[Relay[Any, Any]], look: threading.Event) -> None:
@@ -563,21 +521,6 @@ def _watch(relay: weakref.ref[Relay[Any, Any]], look: threading.Event) -> None:
 def _has_company(forms: Sequence[object], turn: Turn) -> bool:
     """Whether a message of a call that has ended was not alone on its connection: other calls may have begun later."""
     return len(forms) > 1 or turn.is_shared
-
-
-def _is_not_sent(outcome: Outcome) -> bool:
-    return outcome.verdict in (Verdict.OFFLINE, Verdict.SKIPPED) or outcome.not_sent
-
-
-def _is_answer(outcome: Outcome) -> bool:
-    """Whether the broker answered for a message."""
-    is_answered = outcome.not_sent and outcome.verdict is Verdict.RETRY
-    return is_answered or outcome.verdict in (Verdict.SENT, Verdict.REJECT)
-
-
-def _presentable(text: str) -> str:
-    """Returns a text that may come from an exception as one that C accepts."""
-    return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
 def _is_away(problem: BaseException) -> bool:
