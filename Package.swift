@@ -5,6 +5,8 @@ import PackageDescription
 // on a package that links the Swift product statically.
 let include = "\(Context.packageDirectory)/Include"
 
+// The package builds on Linux with glibc only, so only packages of Debian and Ubuntu are named as providers. SwiftPM cannot exclude a
+// platform; Sources/README.md, "A port", says what another one needs.
 let package = Package(
     name: "libmsgqueue",
     products: [
@@ -18,7 +20,7 @@ let package = Package(
         .systemLibrary(
             name: "CSQLite",
             pkgConfig: "sqlite3",
-            providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite3"])]
+            providers: [.apt(["libsqlite3-dev"])]
         ),
         // Without pkgConfig: SwiftPM would look for it, and warn that it is missing, in every build of any product. The module map links it.
         .systemLibrary(name: "CCurl"),
