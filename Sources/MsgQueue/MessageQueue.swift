@@ -21,6 +21,9 @@ public final class MessageQueue: Sendable {
     let engine: Engine
     private let broadcaster = Broadcaster()
     let senders = Senders()
+    let enqueueing = OnDemandThread("msgq-enqueue", EnqueueCall.perform)
+    /// Reads of tasks that wait for changes.
+    let readings = OnDemandThread<@Sendable () -> Void>("msgq-read") { for read in $0 { read() } }
     /// Serializes subscriptions, so that none returns before the first one has registered the event handler with the engine.
     private let subscribing = Mutex()
 

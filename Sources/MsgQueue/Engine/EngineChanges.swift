@@ -7,12 +7,43 @@ extension Engine {
     /// Stores the drafts in this order, all or none.
     package func enqueue(_ drafts: DraftBatch) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
+        try prepare(drafts)
+        return try store(drafts)
+    }
+
+    /// Stores the drafts of several calls, in the order of the calls: of each call all or none.
+    package func enqueue(_ calls: [DraftBatch]) -> [Result<StoredBatch, QueueError>] {
+        let errors: [QueueError?] = calls.map { drafts in
+            do throws(QueueError) {
+                try context.checkProcess()
+                try prepare(drafts)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        var stored = store(zip(calls, errors).filter { $1 == nil }.map(\.0))[...]
+        return errors.map { error in
+            error.map { .failure($0) } ?? stored.popFirst() ?? .failure(QueueError(.internal, "the drafts have no result"))
+        }
+    }
+
+    private func prepare(_ drafts: DraftBatch) throws(QueueError) {
         try drafts.prepare { index, draft throws(QueueError) in
             do throws(QueueError) { try DraftRule.check(draft, context.options) } catch {
                 throw error.ofDraft(index, of: drafts.count)
             }
         }
-        return try insertion.enqueue(drafts) {
+    }
+
+    private func store(_ drafts: DraftBatch) throws(QueueError) -> StoredBatch {
+        guard let result = store([drafts]).first else { throw QueueError(.internal, "the drafts have no result") }
+        return try result.get()
+    }
+
+    private func store(_ prepared: [DraftBatch]) -> [Result<StoredBatch, QueueError>] {
+        guard !prepared.isEmpty else { return [] }
+        return insertion.enqueue(prepared) {
             driver.runDueSteps()
             catchUp()
         }
@@ -35,10 +66,7 @@ extension Engine {
         }
         let left = Int64(bodies.count) - drafts.needs.bytes
         guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
-        return try insertion.enqueue(drafts) {
-            driver.runDueSteps()
-            catchUp()
-        }
+        return try store(drafts)
     }
 
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.

@@ -19,17 +19,18 @@ final class Insertion {
         self.idBits = idBits
     }
 
-    /// Stores the drafts, which are prepared, in this order, all or none. `runSteps` is called under the lock afterwards.
-    func enqueue(_ drafts: DraftBatch, runSteps: () -> Void) throws(QueueError) -> StoredBatch {
-        let command = WriteGate.Command(drafts)
-        gate.submit(command) { collect in
+    /// Stores the drafts of each batch, which are prepared, in this order, all or none of a batch. `runSteps` is called under the lock
+    /// afterwards.
+    func enqueue(_ batches: [DraftBatch], runSteps: () -> Void) -> [Result<StoredBatch, QueueError>] {
+        let own = batches.map { WriteGate.Command($0) }
+        gate.submit(own) { collect in
             context.lock.lock()
             defer { context.lock.unlock() }
             let commands = collect()
             run(commands)
             runSteps()
         }
-        return try command.result.get()
+        return own.map(\.result)
     }
 
     /// Runs the commands of several callers in one transaction.

@@ -1,54 +1,62 @@
 /// Flat combining: of all threads that want to write, one becomes the leader and runs every waiting command in one transaction with one
-/// flush. A single thread runs its own command without a handover.
+/// flush. A single thread runs its own commands without a handover.
 final class WriteGate: @unchecked Sendable {
-    /// The write of one thread; run by that thread or by a leader.
+    /// One write, which succeeds or fails as a whole; run by the thread that submitted it or by a leader.
     final class Command {
         /// The memory of the caller is valid until the command has run, because its owner waits for that.
         let drafts: DraftBatch
         var result: Result<StoredBatch, QueueError> = .failure(QueueError(.internal, "the command was not run"))
-        fileprivate var isLeader = false
-        /// Posted once: when the command has run, or when its owner becomes the next leader.
-        fileprivate let woken = Semaphore()
 
         init(_ drafts: DraftBatch) { self.drafts = drafts }
     }
 
+    /// The commands of one thread.
+    private final class Submission {
+        let commands: [Command]
+        var isLeader = false
+        /// Posted once: when the commands have run, or when their owner becomes the next leader.
+        let woken = Semaphore()
+
+        init(_ commands: [Command]) { self.commands = commands }
+    }
+
     private let mutex = Mutex()
-    /// Signalled when as many commands wait as the last round had.
+    /// Signalled when as many threads wait as the last round had.
     private let gathered = Condition()
     private var isGathering = false
-    private var waiting: [Command] = []
+    private var waiting: [Submission] = []
     private var hasLeader = false
-    /// The number of commands in the last round: about as many may come again at once.
+    /// The number of threads in the last round: about as many may come again at once.
     private var lastRound = 1
     private var lastDuration: UInt64 = 0
 
     /// The number of commands that wait for a round.
-    var waitingCommands: Int { mutex.withLock { waiting.count } }
+    var waitingCommands: Int { mutex.withLock { waiting.reduce(0) { $0 + $1.commands.count } } }
 
-    /// Runs the command. `run` takes the engine's lock, calls `collect` for the commands that have arrived, and executes them.
-    func submit(_ command: Command, _ run: (_ collect: () -> [Command]) -> Void) {
+    /// Runs the commands. `run` takes the engine's lock, calls `collect` for the commands that have arrived, and executes them.
+    func submit(_ commands: [Command], _ run: (_ collect: () -> [Command]) -> Void) {
+        let own = Submission(commands)
         mutex.lock()
-        waiting.append(command)
+        waiting.append(own)
         if hasLeader {
             if isGathering, waiting.count >= lastRound { gathered.signal() }
             mutex.unlock()
-            command.woken.wait()
-            guard command.isLeader else { return }
+            own.woken.wait()
+            guard own.isLeader else { return }
             mutex.lock()
         }
         hasLeader = true
         gather()
         mutex.unlock()
 
-        var round: [Command] = []
+        var round: [Submission] = []
         let began = Ports.nanoseconds()
         run {
             mutex.withLock {
                 round = waiting
                 waiting = []
             }
-            return round
+            return round.flatMap(\.commands)
         }
         let duration = Ports.nanoseconds() &- began
 
@@ -59,7 +67,7 @@ final class WriteGate: @unchecked Sendable {
         hasLeader = next != nil
         mutex.unlock()
         next?.woken.post()
-        for served in round where served !== command { served.woken.post() }
+        for served in round where served !== own { served.woken.post() }
     }
 
     /// The threads of the last round are likely to submit again at once. Waiting for them, for at most a quarter of a commit, lets them
