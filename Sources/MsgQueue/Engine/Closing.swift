@@ -64,6 +64,7 @@ final class Closing: @unchecked Sendable {
         engine.attempts.prepareClose()
         context.phase = .closed
         if engine.writes.hasUnsaved, !store.isPoisoned { engine.writes.saveUnsaved() }
+        engine.events.watches.close(engine.reader)
         let waiters = engine.drains.close()
         let stuck = engine.host.transportCalls > 0 || engine.events.isDelivering
         let (barriers, handlerRelease) = engine.events.close()

@@ -60,6 +60,7 @@ final class Driver: @unchecked Sendable {
         default: break
         }
         wake()
+        events.watches.changed()
         if context.phase == .closing { context.progressCondition.broadcast() }
     }
 

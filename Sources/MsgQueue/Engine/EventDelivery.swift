@@ -13,6 +13,7 @@ final class EventDelivery {
     private let context: EngineContext
     private var queue = EventQueue()
     private var handler: Registration<EventFunction>?
+    let watches = Watches()
     /// Receives the events beside the handler.
     var observer: (any EventObserver)?
     /// Damage that was found before a handler was set.
@@ -35,6 +36,7 @@ final class EventDelivery {
     // MARK: Adding
 
     func emit(_ event: Event) {
+        watches.changed()
         if case .storage(let error) = event {
             storageReport = error?.code
             if handler == nil, error?.code == .corrupt, notices.count < Self.noticeCeiling { notices.append(event) }
@@ -48,6 +50,7 @@ final class EventDelivery {
 
     /// Adds the event of a message that was enqueued.
     func enqueued(_ message: StoredBatch.Message, at now: Int64) {
+        watches.changed()
         observer?.receive(.enqueued(message.id, message.draft.conversation, at: now), at: now)
         guard handler != nil else { return }
         queue.append(message, at: now)
@@ -55,6 +58,7 @@ final class EventDelivery {
 
     func countsChanged() {
         queue.summaryIsDue = true
+        watches.changed()
         observer?.countsChanged()
     }
 
