@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// One attempt to send a message, as it is kept in the store.
-    public struct Attempt: Sendable, Equatable {
+    public struct Attempt: Sendable, Hashable {
         /// From 1.
         public let number: Int
         /// When it began.
@@ -20,7 +20,7 @@ extension MessageQueue {
     }
 
     /// Why a message is not sent yet, as a code and a text.
-    public struct Explanation: Sendable, Equatable {
+    public struct Explanation: Sendable, Hashable {
         /// The reason as a code.
         public let reason: Reason
         /// When the reason ends; nil: unknown.

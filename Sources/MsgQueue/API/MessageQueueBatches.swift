@@ -11,7 +11,7 @@ extension MessageQueue {
     public typealias BatchTransport = @Sendable ([Delivery]) async throws -> [Outcome]
 
     /// The limits of the batches that a ``BatchTransport`` receives.
-    public struct BatchOptions: Sendable, Equatable {
+    public struct BatchOptions: Sendable, Hashable {
         /// The most messages in a batch: 1 to 1,000. Default: 100. Unless ``maxBatches`` is set, a batch begins while fewer than
         /// ``Options/maxInFlight`` messages are in flight. It has more than the rest of those only if none is; so with the default of 1
         /// there is one call at a time.

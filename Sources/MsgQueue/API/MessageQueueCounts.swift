@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// Numbers of messages by status.
-    public struct Counts: Sendable, Equatable {
+    public struct Counts: Sendable, Hashable {
         /// Messages that will be sent.
         public let queued: Int
         /// Messages that are being sent.
@@ -28,13 +28,16 @@ extension MessageQueue {
     }
 
     /// A conversation in a list of conversations.
-    public struct Conversation: Sendable {
+    public struct Conversation: Sendable, Hashable, Identifiable {
         /// The name that its messages have.
         public let name: String
         /// Its messages by status.
         public let counts: Counts
         /// The newest message, without its body.
         public let last: Message
+
+        /// The name.
+        public var id: String { name }
     }
 }
 

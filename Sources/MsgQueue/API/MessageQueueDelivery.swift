@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// One attempt to send one message, as the transport receives it.
-    public struct Delivery: Sendable {
+    public struct Delivery: Sendable, Hashable, Identifiable {
         /// The idempotency key: the same on every attempt of the message.
         public let id: String
         /// The conversation of the message; "" unless the draft named one.

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// A message to enqueue or to record.
-    public struct Draft: Sendable, Equatable {
+    public struct Draft: Sendable, Hashable {
         /// The idempotency key, the same on every attempt; nil: a new UUIDv7. 1 to 255 bytes without control characters.
         public var id: String?
         /// Messages of one conversation keep their order. At most 255 bytes without control characters.

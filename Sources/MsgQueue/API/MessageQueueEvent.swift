@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// A change that the queue reports, in the order in which changes happened, each after it was committed. Later versions may add cases.
-    public enum Event: Sendable, Equatable {
+    public enum Event: Sendable, Hashable {
         /// A message's status changed.
         case status(StatusChange)
         /// The counts or the network changed; several changes may share one event.
@@ -35,7 +35,7 @@ extension MessageQueue {
     }
 
     /// A change of a message's status.
-    public struct StatusChange: Sendable, Equatable {
+    public struct StatusChange: Sendable, Hashable {
         /// The id of the message.
         public let id: String
         /// The conversation of the message.
@@ -53,7 +53,7 @@ extension MessageQueue {
     }
 
     /// The messages that a prompt asks about.
-    public struct Prompt: Sendable, Equatable {
+    public struct Prompt: Sendable, Hashable {
         /// Queued messages.
         public let messages: Int
         /// Bytes of their bodies.

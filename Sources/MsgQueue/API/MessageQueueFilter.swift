@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// The messages of a page.
-    public struct Filter: Sendable, Equatable {
+    public struct Filter: Sendable, Hashable {
         /// nil: of all conversations.
         public var conversation: String?
         /// Not empty.

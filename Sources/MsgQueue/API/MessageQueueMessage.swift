@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// A message as it is stored.
-    public struct Message: Sendable {
+    public struct Message: Sendable, Hashable, Identifiable {
         /// The idempotency key: the same on every attempt.
         public let id: String
         /// The conversation that it belongs to; "" unless the draft named one.
@@ -54,7 +54,7 @@ extension MessageQueue {
     }
 
     /// The failure of a message's last attempt.
-    public struct Failure: Sendable, Equatable {
+    public struct Failure: Sendable, Hashable {
         /// The kind of the failure.
         public let kind: FailureKind
         /// The code that the transport gave, such as an HTTP status; nil: none.

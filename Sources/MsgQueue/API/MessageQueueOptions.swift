@@ -2,7 +2,7 @@ extension MessageQueue {
     /// The options of a queue. Opening a queue throws `.invalid` if a value is out of its range.
     ///
     /// Time spans have a resolution of one millisecond and are rounded up.
-    public struct Options: Sendable, Equatable {
+    public struct Options: Sendable, Hashable {
         private static let defaults = MsgQueue.Options()
 
         /// Who starts sending a backlog. Default: `.auto`.
@@ -137,7 +137,7 @@ extension MessageQueue {
     }
 
     /// The delays between attempts after a retryable failure.
-    public enum Backoff: Sendable, Equatable {
+    public enum Backoff: Sendable, Hashable {
         /// Mode `auto`: 5 s, 30 s, 2 min. Modes `ask` and `manual`: none.
         case automatic
         /// One delay for each retry: 0 to 7 days each, at most 64 of them.

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// The outcome of an attempt, as the transport returns it.
-    public struct Outcome: Sendable, Equatable {
+    public struct Outcome: Sendable, Hashable {
         package let engine: MsgQueue.Outcome
 
         package init(engine: MsgQueue.Outcome) { self.engine = engine }

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// Statistics since the queue was opened.
-    public struct Statistics: Sendable, Equatable {
+    public struct Statistics: Sendable, Hashable {
         /// The upper bounds of the latency buckets, ascending.
         public static let latencyBounds: [Duration] = MsgQueue.Statistics.bounds.map { .milliseconds($0) }
 
@@ -40,11 +40,13 @@ extension MessageQueue {
         /// system.
         public let freeBytes: Int
 
-        let engine: MsgQueue.Statistics
-
         /// Returns the latency that this share (0 to 1) of the messages did not exceed, as the upper bound of its bucket; nil: none was
         /// sent.
-        public func latency(share: Double) -> Duration? { engine.latency(share: share).map { .milliseconds($0) } }
+        public func latency(share: Double) -> Duration? {
+            MsgQueue.Statistics.latency(share: share, latencies.map { Int64($0) }, longest: latencyMax.milliseconds).map {
+                .milliseconds($0)
+            }
+        }
     }
 }
 
@@ -62,6 +64,6 @@ extension MessageQueue.Statistics {
             failures: Dictionary(failures, uniquingKeysWith: +), sentPerMinute: Int(statistics.sentPerMinute),
             enqueuedPerMinute: Int(statistics.enqueuedPerMinute), latencies: statistics.latencies.map { Int($0) },
             latencySum: .milliseconds(statistics.latencySum), latencyMax: .milliseconds(statistics.latencyMax),
-            fileBytes: Int(statistics.fileBytes), freeBytes: Int(statistics.freeBytes), engine: statistics)
+            fileBytes: Int(statistics.fileBytes), freeBytes: Int(statistics.freeBytes))
     }
 }

@@ -18,7 +18,7 @@ package struct Attempt: Sendable, Equatable {
 
 extension MessageQueue.Attempt {
     /// How an attempt ended, with the numbers of `msgq_attempt_outcome`.
-    public enum Outcome: Int32, Sendable {
+    public enum Outcome: Int32, Sendable, CaseIterable {
         /// It has not ended.
         case underWay = 0
         /// The receiver has the message.
@@ -32,7 +32,7 @@ extension MessageQueue.Attempt {
     }
 
     /// Whether the message reached the receiver, with the numbers of `msgq_arrival`.
-    public enum Arrival: Int32, Sendable {
+    public enum Arrival: Int32, Sendable, CaseIterable {
         /// It certainly did not arrive.
         case no = 0
         /// It certainly arrived.

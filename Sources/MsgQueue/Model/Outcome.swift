@@ -1,5 +1,5 @@
 /// The outcome of an attempt, as the transport returns it.
-package struct Outcome: Sendable, Equatable {
+package struct Outcome: Sendable, Hashable {
     /// With the numbers of `msgq_verdict`.
     package enum Verdict: Int32, Sendable, CaseIterable {
         /// A callback that returned no verdict: a failure of unknown kind, retried.

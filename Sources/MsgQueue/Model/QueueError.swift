@@ -3,7 +3,7 @@ extension MessageQueue {
     ///
     /// `code` is for programs, `detail` is one sentence for developers. A call that threw changed nothing, unless the code is `unknown` or
     /// the call's description says otherwise. Later versions may add codes.
-    public struct Error: Swift.Error, Sendable, Equatable, CustomStringConvertible {
+    public struct Error: Swift.Error, Sendable, Hashable, CustomStringConvertible {
         /// The kinds of error, with the numbers of `msgq_result`.
         public enum Code: Int32, Sendable, CaseIterable {
             /// An argument is wrong.

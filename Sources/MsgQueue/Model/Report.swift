@@ -26,7 +26,7 @@ package struct Report: Sendable, Equatable {
 
 extension MessageQueue.Report {
     /// Why a drain stopped, with the numbers of `msgq_stop`.
-    public enum Stop: Int32, Sendable {
+    public enum Stop: Int32, Sendable, CaseIterable {
         /// No message is queued any more.
         case empty = 0
         /// No queued message is due.

@@ -31,15 +31,18 @@ package struct Statistics: Sendable, Equatable {
     package init() {}
 
     /// Returns the latency that this share of the messages (0 to 1) did not exceed, as the upper bound of its bucket; nil: none was sent.
-    package func latency(share: Double) -> Int64? {
-        let total = latencies.reduce(0, +)
+    package func latency(share: Double) -> Int64? { Self.latency(share: share, latencies, longest: latencyMax) }
+
+    /// The same for counts that may come from outside.
+    package static func latency(share: Double, _ latencies: [Int64], longest: Int64) -> Int64? {
+        let total = latencies.reduce(Int64(0)) { $0.addingClamped($1) }
         guard total > 0 else { return nil }
         var sum: Int64 = 0
         for (index, count) in latencies.enumerated() {
-            sum += count
-            if Double(sum) >= share * Double(total) { return index < Self.bounds.count ? Self.bounds[index] : latencyMax }
+            sum = sum.addingClamped(count)
+            if Double(sum) >= share * Double(total) { return index < bounds.count ? bounds[index] : longest }
         }
-        return latencyMax
+        return longest
     }
 }
 

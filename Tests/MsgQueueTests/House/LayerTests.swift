@@ -12,6 +12,8 @@ import Testing
 
     private struct Source {
         let name: String
+        /// The layer.
+        var folder: String?
         let lines: [Substring]
 
         /// The imported modules, without attributes and kinds of imports.
@@ -44,7 +46,8 @@ import Testing
         var files: [Source] = []
         for case let file as URL in found where file.pathExtension == "swift" {
             let text = try String(contentsOf: file, encoding: .utf8)
-            files.append(Source(name: "\(layer)/\(file.lastPathComponent)", lines: text.split(separator: "\n")))
+            let folder = file.deletingLastPathComponent().lastPathComponent
+            files.append(Source(name: "\(layer)/\(file.lastPathComponent)", folder: folder, lines: text.split(separator: "\n")))
         }
         try #require(!files.isEmpty, "\(layer) has files")
         return files
@@ -85,6 +88,21 @@ import Testing
         }
         for file in try files("MsgQueueHTTP") {
             for module in file.imports { #expect(["CCurl", "Glibc", "MsgQueue"].contains(module), "\(file.name) imports \(module)") }
+        }
+    }
+
+    /// "A port" in Sources/README.md names the files that use Linux beyond the C library, or their folders.
+    @Test func the_files_that_a_port_must_change_are_listed() throws {
+        let page = try String(contentsOf: sources.appendingPathComponent("README.md"), encoding: .utf8)
+        let section = try #require(page.split(separator: "\n## ").first { $0.hasPrefix("A port\n") })
+        let names = section.matches(of: /`([\w\/.]+)`/).map { String($0.1) }
+        for name in names where name.contains("/") && name.hasSuffix(".swift") {
+            #expect(FileManager.default.fileExists(atPath: sources.appendingPathComponent("MsgQueue/\(name)").path), "\(name)")
+        }
+        for file in try files("MsgQueue") where file.imports.contains("CPlatform") {
+            let folder = try #require(file.folder)
+            let isListed = names.contains("\(folder)/\(file.name.lastWord)") || names.contains("\(folder)/")
+            #expect(isListed, "\(folder)/\(file.name.lastWord)")
         }
     }
 
@@ -133,7 +151,7 @@ import Testing
         "Storage": ["Model", "Rules", "Scheduling", "Platform"], "Connectivity": ["Model", "Rules", "Platform"],
         "Engine": ["Model", "Rules", "Scheduling", "Platform", "Storage", "Connectivity"],
         "Wire": ["Model", "Rules"], "Control": ["Model", "Rules", "Wire", "Platform", "Engine"],
-        "Async": ["Model", "Platform", "Engine"], "API": ["Model", "Rules", "Platform", "Engine", "Async", "Control"],
+        "Async": ["Model", "Platform", "Engine"], "API": ["Model", "Rules", "Platform", "Engine", "Async", "Control", "Wire"],
     ]
 
     @Test func each_layer_uses_only_types_of_the_layers_below_it() throws {

@@ -1,0 +1,268 @@
+// The coded form of values: each property under its name; see <doc:CodedValues>.
+
+extension MessageQueue.Conversation: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            name: try fields.value("name"),
+            counts: try fields.value("counts"),
+            last: try fields.value("last"))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(name, forKey: "name")
+        try fields.encode(counts, forKey: "counts")
+        try fields.encode(last, forKey: "last")
+    }
+}
+
+extension MessageQueue.Counts: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            queued: try fields.value("queued", or: 0),
+            sending: try fields.value("sending", or: 0),
+            sent: try fields.value("sent", or: 0),
+            delivered: try fields.value("delivered", or: 0),
+            read: try fields.value("read", or: 0),
+            failed: try fields.value("failed", or: 0),
+            received: try fields.value("received", or: 0),
+            unread: try fields.value("unread", or: 0),
+            unsentBytes: try fields.value("unsentBytes", or: 0))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(queued, forKey: "queued")
+        try fields.encode(sending, forKey: "sending")
+        try fields.encode(sent, forKey: "sent")
+        try fields.encode(delivered, forKey: "delivered")
+        try fields.encode(read, forKey: "read")
+        try fields.encode(failed, forKey: "failed")
+        try fields.encode(received, forKey: "received")
+        try fields.encode(unread, forKey: "unread")
+        try fields.encode(unsentBytes, forKey: "unsentBytes")
+    }
+}
+
+extension MessageQueue.Network: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            connectivity: try fields.value("connectivity"),
+            link: try fields.value("link", or: .other),
+            isMetered: try fields.value("isMetered", or: false),
+            offlineReason: try fields.optional("offlineReason"))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(connectivity, forKey: "connectivity")
+        try fields.encode(link, forKey: "link")
+        try fields.encode(isMetered, forKey: "isMetered")
+        try fields.encodeIfPresent(offlineReason, forKey: "offlineReason")
+    }
+}
+
+extension MessageQueue.State: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            network: try fields.value("network"),
+            isInBackground: try fields.value("isInBackground", or: false),
+            mode: try fields.value("mode"),
+            isPaused: try fields.value("isPaused", or: false),
+            pausedConversations: try fields.value("pausedConversations", or: 0),
+            isDraining: try fields.value("isDraining", or: false),
+            inFlight: try fields.value("inFlight", or: 0),
+            hasTransport: try fields.value("hasTransport", or: false),
+            prompt: try fields.optional("prompt"),
+            promptExpiresAt: try fields.optional("promptExpiresAt"),
+            storage: try fields.optional("storage"),
+            hasStorageTrouble: try fields.value("hasStorageTrouble", or: false),
+            reason: try fields.value("reason"),
+            until: try fields.optional("until"),
+            text: try fields.value("text", or: ""),
+            offlineReason: try fields.optional("offlineReason"),
+            sqliteVersion: try fields.value("sqliteVersion", or: ""))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(network, forKey: "network")
+        try fields.encode(isInBackground, forKey: "isInBackground")
+        try fields.encode(mode, forKey: "mode")
+        try fields.encode(isPaused, forKey: "isPaused")
+        try fields.encode(pausedConversations, forKey: "pausedConversations")
+        try fields.encode(isDraining, forKey: "isDraining")
+        try fields.encode(inFlight, forKey: "inFlight")
+        try fields.encode(hasTransport, forKey: "hasTransport")
+        try fields.encodeIfPresent(prompt, forKey: "prompt")
+        try fields.encodeIfPresent(promptExpiresAt, forKey: "promptExpiresAt")
+        try fields.encodeIfPresent(storage, forKey: "storage")
+        try fields.encode(hasStorageTrouble, forKey: "hasStorageTrouble")
+        try fields.encode(reason, forKey: "reason")
+        try fields.encodeIfPresent(until, forKey: "until")
+        try fields.encode(text, forKey: "text")
+        try fields.encodeIfPresent(offlineReason, forKey: "offlineReason")
+        try fields.encode(sqliteVersion, forKey: "sqliteVersion")
+    }
+}
+
+extension MessageQueue.Prompt: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            messages: try fields.value("messages"),
+            bytes: try fields.value("bytes", or: 0),
+            oldestAt: try fields.value("oldestAt"),
+            conversations: try fields.value("conversations", or: 1),
+            timeout: try fields.duration("timeout") ?? .zero)
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(messages, forKey: "messages")
+        try fields.encode(bytes, forKey: "bytes")
+        try fields.encode(oldestAt, forKey: "oldestAt")
+        try fields.encode(conversations, forKey: "conversations")
+        try fields.encode(milliseconds: timeout, forKey: "timeout")
+    }
+}
+
+extension MessageQueue.Report: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            stop: try fields.value("stop"),
+            sent: try fields.value("sent", or: 0),
+            failed: try fields.value("failed", or: 0),
+            discarded: try fields.value("discarded", or: 0),
+            remaining: try fields.value("remaining", or: 0),
+            remainingFailed: try fields.value("remainingFailed", or: 0))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(stop, forKey: "stop")
+        try fields.encode(sent, forKey: "sent")
+        try fields.encode(failed, forKey: "failed")
+        try fields.encode(discarded, forKey: "discarded")
+        try fields.encode(remaining, forKey: "remaining")
+        try fields.encode(remainingFailed, forKey: "remainingFailed")
+    }
+}
+
+extension MessageQueue.CheckReport: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            isSound: try fields.value("isSound"),
+            whole: try fields.value("whole", or: 0),
+            damaged: try fields.value("damaged", or: 0),
+            missing: try fields.value("missing", or: 0),
+            firstMissing: try fields.optional("firstMissing"),
+            lastMissing: try fields.optional("lastMissing"),
+            text: try fields.value("text", or: ""))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(isSound, forKey: "isSound")
+        try fields.encode(whole, forKey: "whole")
+        try fields.encode(damaged, forKey: "damaged")
+        try fields.encode(missing, forKey: "missing")
+        try fields.encodeIfPresent(firstMissing, forKey: "firstMissing")
+        try fields.encodeIfPresent(lastMissing, forKey: "lastMissing")
+        try fields.encode(text, forKey: "text")
+    }
+}
+
+extension MessageQueue.StatusChange: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            id: try fields.value("id"),
+            conversation: try fields.value("conversation", or: ""),
+            from: try fields.optional("from"),
+            to: try fields.value("to"),
+            attempt: try fields.optional("attempt"),
+            failure: try fields.optional("failure"),
+            at: try fields.value("at"))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(id, forKey: "id")
+        try fields.encode(conversation, forKey: "conversation")
+        try fields.encodeIfPresent(from, forKey: "from")
+        try fields.encode(to, forKey: "to")
+        try fields.encodeIfPresent(attempt, forKey: "attempt")
+        try fields.encodeIfPresent(failure, forKey: "failure")
+        try fields.encode(at, forKey: "at")
+    }
+}
+
+extension MessageQueue.Statistics: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            openedAt: try fields.value("openedAt"),
+            enqueued: try fields.value("enqueued", or: 0),
+            attempts: try fields.value("attempts", or: 0),
+            sent: try fields.value("sent", or: 0),
+            retried: try fields.value("retried", or: 0),
+            failed: try fields.value("failed", or: 0),
+            discarded: try fields.value("discarded", or: 0),
+            replaced: try fields.value("replaced", or: 0),
+            sentBytes: try fields.value("sentBytes", or: 0),
+            failures: try fields.failures(),
+            sentPerMinute: try fields.value("sentPerMinute", or: 0),
+            enqueuedPerMinute: try fields.value("enqueuedPerMinute", or: 0),
+            latencies: try fields.value("latencies", or: []),
+            latencySum: try fields.duration("latencySum") ?? .zero,
+            latencyMax: try fields.duration("latencyMax") ?? .zero,
+            fileBytes: try fields.value("fileBytes", or: 0),
+            freeBytes: try fields.value("freeBytes", or: 0))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(openedAt, forKey: "openedAt")
+        try fields.encode(enqueued, forKey: "enqueued")
+        try fields.encode(attempts, forKey: "attempts")
+        try fields.encode(sent, forKey: "sent")
+        try fields.encode(retried, forKey: "retried")
+        try fields.encode(failed, forKey: "failed")
+        try fields.encode(discarded, forKey: "discarded")
+        try fields.encode(replaced, forKey: "replaced")
+        try fields.encode(sentBytes, forKey: "sentBytes")
+        try fields.encode(Dictionary(failures.map { ("\($0)", $1) }, uniquingKeysWith: +), forKey: "failures")
+        try fields.encode(sentPerMinute, forKey: "sentPerMinute")
+        try fields.encode(enqueuedPerMinute, forKey: "enqueuedPerMinute")
+        try fields.encode(latencies, forKey: "latencies")
+        try fields.encode(milliseconds: latencySum, forKey: "latencySum")
+        try fields.encode(milliseconds: latencyMax, forKey: "latencyMax")
+        try fields.encode(fileBytes, forKey: "fileBytes")
+        try fields.encode(freeBytes, forKey: "freeBytes")
+    }
+}
