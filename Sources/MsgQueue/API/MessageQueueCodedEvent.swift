@@ -102,7 +102,7 @@ extension MessageQueue.Outcome: Codable {
                 text: try fields.value("text", or: ""),
                 retryAfter: try fields.optional("retryAfter"), retryAfterHeader: try fields.value("retryAfterHeader", or: ""),
                 retryAfterIsForQueue: try fields.value("retryAfterIsForQueue", or: false),
-                isNotSent: try fields.value("isNotSent", or: false)))
+                isNotSent: try fields.value("isNotSent", or: false), receipt: try fields.optional("receipt")))
     }
 
     /// Writes the verdict as its number in the header, and what was given beside it.
@@ -116,6 +116,7 @@ extension MessageQueue.Outcome: Codable {
         if !engine.retryAfterHeader.isEmpty { try fields.encode(engine.retryAfterHeader, forKey: "retryAfterHeader") }
         if engine.retryAfterIsForQueue { try fields.encode(true, forKey: "retryAfterIsForQueue") }
         if engine.isNotSent { try fields.encode(true, forKey: "isNotSent") }
+        try fields.encodeIfPresent(engine.receipt, forKey: "receipt")
     }
 }
 

@@ -60,7 +60,8 @@ extension MessageQueue.Outcome: CustomStringConvertible {
     public var description: String {
         let code = engine.code == 0 ? nil : Int(engine.code)
         return list(
-            "\(engine.verdict)", cause(engine.verdict == .offline ? nil : .init(engine.kind), code), engine.text.isEmpty ? nil : engine.text
+            engine.receipt.map { "\($0)" } ?? "\(engine.verdict)", cause(engine.verdict == .offline ? nil : .init(engine.kind), code),
+            engine.text.isEmpty ? nil : engine.text
         )
     }
 }

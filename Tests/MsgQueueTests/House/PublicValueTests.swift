@@ -30,7 +30,8 @@ import Testing
             var around: [(indentation: Int, name: String)] = []
             for line in try String(contentsOf: file, encoding: .utf8).split(separator: "\n") {
                 let indentation = line.prefix { $0 == " " }.count
-                guard let match = line.firstMatch(of: /^ *(.*?)\b(struct|enum|class|extension) ([\w.]+)(?:<[^>]*>)?[^:{]*(?:: ([^{]*))?/) else {
+                guard let match = line.firstMatch(of: /^ *(.*?)\b(struct|enum|class|extension) ([\w.]+)(?:<[^>]*>)?[^:{]*(?:: ([^{]*))?/)
+                else {
                     continue
                 }
                 guard
