@@ -22,9 +22,9 @@ TO_INSTALL = "apt install libcurl4-openssl-dev"
 
 def documentation_commands() -> list[str]:
     """Returns the commands of the README that make the documentation."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    blocks: list[str] = re.findall(r"^```sh\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
     (block,) = [block for block in blocks if "docc convert" in block]
-    return block.splitlines()
+    return list(block.splitlines())
 
 
 def curl_directories() -> list[Path]:
@@ -57,7 +57,9 @@ def output(command: list[str], directory: Path, path: Path) -> tuple[int, str]:
 
 def only_sqlite(directory: Path) -> None:
     """Copies what pkg-config knows of SQLite."""
-    found = subprocess.run(["pkg-config", "--variable", "pcfiledir", "sqlite3"], check=False, capture_output=True, text=True)
+    found = subprocess.run(
+        ["pkg-config", "--variable", "pcfiledir", "sqlite3"], check=False, capture_output=True, text=True
+    )
     if found.returncode == 0:
         shutil.copy(Path(found.stdout.strip()) / "sqlite3.pc", directory)
 
