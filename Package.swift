@@ -12,6 +12,7 @@ let package = Package(
     products: [
         .library(name: "MsgQueue", targets: ["MsgQueue"]),
         .library(name: "MsgQueueHTTP", targets: ["MsgQueueHTTP"]),
+        .library(name: "MsgQueueFoundation", targets: ["MsgQueueFoundation"]),
         .library(name: "MsgQueueSimulation", targets: ["MsgQueueSimulation"]),
         .library(name: "msgqueue", type: .dynamic, targets: ["MsgQueueABI"]),
         .executable(name: "msgqueue-bench", targets: ["MsgQueueBench"]),
@@ -43,12 +44,15 @@ let package = Package(
             ]
         ),
         .target(name: "MsgQueueHTTP", dependencies: ["MsgQueue", "CCurl"]),
+        .target(name: "MsgQueueFoundation", dependencies: ["MsgQueue"]),
         .target(name: "MsgQueueSimulation", dependencies: ["MsgQueue"]),
         .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"]),
         .testTarget(
             name: "MsgQueueTests", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"], path: "Tests/MsgQueueTests"),
         .testTarget(
             name: "MsgQueueHTTPTests", dependencies: ["MsgQueue", "MsgQueueHTTP"], path: "Tests/MsgQueueHTTPTests"),
+        .testTarget(
+            name: "MsgQueueFoundationTests", dependencies: ["MsgQueue", "MsgQueueFoundation"], path: "Tests/MsgQueueFoundationTests"),
         .testTarget(
             name: "MsgQueueSimulationTests", dependencies: ["MsgQueue", "MsgQueueSimulation"], path: "Tests/MsgQueueSimulationTests"),
     ],

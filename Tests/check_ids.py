@@ -31,7 +31,6 @@ OPEN: dict[str, str] = {
     "Q23": "Send All with the failed ones",
     "Q24": "the banner of mode auto; the link while offline is tested",
     "R17": "the earlier reason of a message that ended as offline",
-    "X13": "Swift: values, snapshots, Foundation's types",
     "X15": "what explain says of every queued message is what then happens",
     "X16": "the simulation runs the engine itself",
 }

@@ -98,6 +98,13 @@ def main() -> int:
     swift = [name for name in needed if name.startswith(("libswift", "lib_Swift", "libFoundation", "libdispatch"))]
     if swift:
         problems.append(f"needs {', '.join(swift)}: the Swift runtime must be linked statically")
+    # Symbols that are not exported are in the table of a library that was not stripped.
+    symbols = output("nm", "-a", library)
+    if "8MsgQueue" not in symbols:
+        problems.append("has no symbol table, so that its content cannot be checked")
+    foundation = re.search(r"\S*(?:18MsgQueueFoundation|10Foundation|20FoundationEssentials)\S*", symbols)
+    if foundation:
+        problems.append(f"contains Foundation: {foundation[0]}")
     if size > MOST_BYTES:
         problems.append(f"has {size} bytes stripped, more than {MOST_BYTES}")
 

@@ -27,6 +27,8 @@ LIBRARY = ROOT / ".build" / "release"
 BUILD = ROOT / ".build-tests"
 # The first block of each language is its introduction in the README and must be short.
 MOST_LINES = 15
+# A recipe is shorter than this.
+RECIPE_LINES = 40
 
 MANIFEST = """// swift-tools-version: 6.0
 import PackageDescription
@@ -42,7 +44,7 @@ let package = Package(
 """
 STRICT = '.unsafeFlags(["-warnings-as-errors"])'
 # The modules with a documentation catalogue.
-MODULES = ("MsgQueue", "MsgQueueHTTP", "MsgQueueSimulation")
+MODULES = ("MsgQueue", "MsgQueueHTTP", "MsgQueueFoundation", "MsgQueueSimulation")
 PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in MODULES)
 README = ROOT / "README.md"
 PAGES = ROOT / "Sources" / "Documentation"
@@ -223,6 +225,8 @@ def build_catalogue(module: str, package: Path) -> list[str]:
     modules = [package / ".build" / "debug" / "Modules", *system]
     target = json.loads(run(["swiftc", "-print-target-info"], package))["target"]["unversionedTriple"]
     extract = ["swift-symbolgraph-extract", "-module-name", module, "-minimum-access-level", "public"]
+    # What a module adds to types of another one.
+    extract += ["-emit-extension-block-symbols"]
     run([*extract, "-target", target, *(f"-I{path}" for path in modules), "-output-dir", str(graphs)], package)
     source = str(catalogue(module))
     convert = ["docc", "convert", source, "--additional-symbol-graph-dir", str(graphs), "--warnings-as-errors"]
@@ -246,6 +250,12 @@ def main() -> int:
         problems.append(f"no examples in {language}")
     if found and len(found[0].code.splitlines()) > MOST_LINES:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
+    long = [
+        example.name
+        for example in found
+        if "-Recipes-" in example.name and len(example.code.splitlines()) >= RECIPE_LINES
+    ]
+    problems += [f"{name} is not shorter than {RECIPE_LINES} lines" for name in long]
     programs = build_swift(found) if language == "swift" else None
     if programs is not None:
         problems += [problem for module in MODULES for problem in build_catalogue(module, BUILD / "scratch")]

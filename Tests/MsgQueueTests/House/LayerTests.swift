@@ -76,7 +76,7 @@ import Testing
     }
 
     /// Only the transports use a library of the system for HTTP; nothing else uses them.
-    @Test func only_MsgQueueHTTP_uses_libcurl_and_no_target_uses_Foundation() throws {
+    @Test func only_MsgQueueHTTP_uses_libcurl_and_only_MsgQueueFoundation_uses_Foundation() throws {
         for target in ["MsgQueue", "MsgQueueABI", "MsgQueueHTTP", "MsgQueueSimulation"] {
             for file in try files(target) {
                 for module in file.imports {
@@ -85,6 +85,9 @@ import Testing
                     #expect(!isHTTP || target == "MsgQueueHTTP", "\(file.name) imports \(module)")
                 }
             }
+        }
+        for file in try files("MsgQueueFoundation") {
+            for module in file.imports { #expect(["FoundationEssentials", "Foundation", "MsgQueue"].contains(module), "\(file.name)") }
         }
         for file in try files("MsgQueueHTTP") {
             for module in file.imports { #expect(["CCurl", "Glibc", "MsgQueue"].contains(module), "\(file.name) imports \(module)") }

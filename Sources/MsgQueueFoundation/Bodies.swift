@@ -1,0 +1,38 @@
+import MsgQueue
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+extension MessageQueue.Draft {
+    /// Creates a draft whose body is the data. The parameters are the properties of the same names.
+    public init(
+        _ data: Data, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
+        notBefore: MessageQueue.Timestamp? = nil, expiresAt: MessageQueue.Timestamp? = nil, unmeteredOnly: Bool = false,
+        replaceKey: String? = nil, priority: Int = 0
+    ) {
+        self.init(
+            [UInt8](data), conversation: conversation, metadata: metadata, id: id, notBefore: notBefore, expiresAt: expiresAt,
+            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority)
+    }
+
+    /// The body.
+    public var data: Data { Data(body) }
+}
+
+extension MessageQueue.Message {
+    /// The body; nil if the page was requested without bodies.
+    public var data: Data? { body.map { Data($0) } }
+}
+
+extension MessageQueue.Delivery {
+    /// The body.
+    public var data: Data { Data(body) }
+}
+
+extension MessageQueue {
+    /// Replaces the body of a queued or failed message, as `edit(_:body:)` with bytes does.
+    public func edit(_ id: String, body data: Data) throws(Error) { try edit(id, body: [UInt8](data)) }
+}
