@@ -6,6 +6,7 @@ extension MessageQueue.Options: Codable {
         let fields = try FieldReader(decoder)
         self.init()
         mode = try fields.value("mode", or: mode)
+        initialConnectivity = try fields.value("initialConnectivity", or: initialConnectivity)
         direct = try fields.value("direct", or: direct)
         holdInterrupted = try fields.value("holdInterrupted", or: holdInterrupted)
         durableOutcomes = try fields.value("durableOutcomes", or: durableOutcomes)
@@ -51,6 +52,7 @@ extension MessageQueue.Options: Codable {
     public func encode(to encoder: any Encoder) throws {
         var fields = encoder.container(keyedBy: FieldName.self)
         try fields.encode(mode, forKey: "mode")
+        try fields.encode(initialConnectivity, forKey: "initialConnectivity")
         try fields.encode(direct, forKey: "direct")
         try fields.encode(holdInterrupted, forKey: "holdInterrupted")
         try fields.encode(durableOutcomes, forKey: "durableOutcomes")
