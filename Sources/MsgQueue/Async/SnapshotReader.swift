@@ -54,7 +54,7 @@ final class SnapshotReader<Value: Sendable & Equatable>: Watcher, @unchecked Sen
             return !isWatching
         }
         guard isFirst else { return true }
-        do throws(QueueError) { try engine.watch(self) } catch {
+        do throws(QueueError) { try engine.events.watches.add(self, engine.context) } catch {
             lock.withLock { isClosed = true }
             guard error.code == .closed else { throw error }
             return false
@@ -113,12 +113,19 @@ final class SnapshotReader<Value: Sendable & Equatable>: Watcher, @unchecked Sen
     private func readOnThread() async throws(QueueError) -> Value {
         let result: Result<Value, QueueError> = await withCheckedContinuation { continuation in
             let hasThread = thread.add { [self] in
-                do throws(QueueError) { continuation.resume(returning: .success(try engine.watched(read))) } catch {
+                do throws(QueueError) { continuation.resume(returning: .success(try readOnce())) } catch {
                     continuation.resume(returning: .failure(error))
                 }
             }
             if !hasThread { continuation.resume(returning: .failure(QueueError(.storage, "failed to create a thread"))) }
         }
         return try result.get()
+    }
+
+    private func readOnce() throws(QueueError) -> Value {
+        let watches = engine.events.watches
+        return try engine.reading { () throws(QueueError) in
+            try watches.reading { () throws(QueueError) in try read(engine.reader) }
+        }
     }
 }

@@ -87,6 +87,30 @@ package final class DraftBatch {
     }
 }
 
+extension DraftBatch {
+    /// Checks the drafts.
+    func prepare(_ options: Options) throws(QueueError) {
+        try prepare { index, draft throws(QueueError) in
+            do throws(QueueError) { try DraftRule.check(draft, options) } catch { throw error.ofDraft(index, of: count) }
+        }
+    }
+
+    /// Checks messages that are like `draft` except for these bodies.
+    func prepare(_ bodies: UnsafeRawBufferPointer, like draft: BorrowedDraft, _ options: Options) throws(QueueError) {
+        guard draft.id == nil, draft.replaceKey == nil else {
+            throw QueueError(.invalid, "the draft of several bodies must have no id and no replace_key")
+        }
+        try DraftRule.check(draft, options)
+        try prepare { index, draft throws(QueueError) in
+            do throws(QueueError) { try DraftRule.check(bodySize: draft.body.count, options) } catch {
+                throw QueueError(error.code, "body \(index): \(error.detail)")
+            }
+        }
+        let left = Int64(bodies.count) - needs.bytes
+        guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
+    }
+}
+
 extension QueueError {
     /// The error of the draft at this position: its detail begins with the index, if there are several drafts.
     package func ofDraft(_ index: Int, of count: Int) -> QueueError { count > 1 ? QueueError(code, "draft \(index): \(detail)") : self }

@@ -7,66 +7,26 @@ extension Engine {
     /// Stores the drafts in this order, all or none.
     package func enqueue(_ drafts: DraftBatch) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
-        try prepare(drafts)
-        return try store(drafts)
+        try drafts.prepare(context.options)
+        return try insertion.enqueue(drafts, runSteps: runStepsOfEnqueue)
     }
 
     /// Stores the drafts of several calls, in the order of the calls: of each call all or none.
-    package func enqueue(_ calls: [DraftBatch]) -> [Result<StoredBatch, QueueError>] {
-        let errors: [QueueError?] = calls.map { drafts in
-            do throws(QueueError) {
-                try context.checkProcess()
-                try prepare(drafts)
-                return nil
-            } catch {
-                return error
-            }
-        }
-        var stored = store(zip(calls, errors).filter { $1 == nil }.map(\.0))[...]
-        return errors.map { error in
-            error.map { .failure($0) } ?? stored.popFirst() ?? .failure(QueueError(.internal, "the drafts have no result"))
-        }
-    }
-
-    private func prepare(_ drafts: DraftBatch) throws(QueueError) {
-        try drafts.prepare { index, draft throws(QueueError) in
-            do throws(QueueError) { try DraftRule.check(draft, context.options) } catch {
-                throw error.ofDraft(index, of: drafts.count)
-            }
-        }
-    }
-
-    private func store(_ drafts: DraftBatch) throws(QueueError) -> StoredBatch {
-        guard let result = store([drafts]).first else { throw QueueError(.internal, "the drafts have no result") }
-        return try result.get()
-    }
-
-    private func store(_ prepared: [DraftBatch]) -> [Result<StoredBatch, QueueError>] {
-        guard !prepared.isEmpty else { return [] }
-        return insertion.enqueue(prepared) {
-            driver.runDueSteps()
-            catchUp()
-        }
-    }
+    func enqueue(_ calls: [DraftBatch]) -> [Result<StoredBatch, QueueError>] { insertion.enqueue(calls, runSteps: runStepsOfEnqueue) }
 
     /// Stores messages that are like `draft` except for their bodies, which follow one another in `bodies` and have these sizes. All or none.
     package func enqueue(
         _ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, like draft: BorrowedDraft
     ) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
-        guard draft.id == nil, draft.replaceKey == nil else {
-            throw QueueError(.invalid, "the draft of several bodies must have no id and no replace_key")
-        }
-        try DraftRule.check(draft, context.options)
         let drafts = DraftBatch(bodies, sizes: sizes, like: draft)
-        try drafts.prepare { index, draft throws(QueueError) in
-            do throws(QueueError) { try DraftRule.check(bodySize: draft.body.count, context.options) } catch {
-                throw QueueError(error.code, "body \(index): \(error.detail)")
-            }
-        }
-        let left = Int64(bodies.count) - drafts.needs.bytes
-        guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
-        return try store(drafts)
+        try drafts.prepare(bodies, like: draft, context.options)
+        return try insertion.enqueue(drafts, runSteps: runStepsOfEnqueue)
+    }
+
+    private func runStepsOfEnqueue() {
+        driver.runDueSteps()
+        catchUp()
     }
 
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.

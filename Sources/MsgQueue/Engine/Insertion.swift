@@ -19,18 +19,35 @@ final class Insertion {
         self.idBits = idBits
     }
 
-    /// Stores the drafts of each batch, which are prepared, in this order, all or none of a batch. `runSteps` is called under the lock
-    /// afterwards.
-    func enqueue(_ batches: [DraftBatch], runSteps: () -> Void) -> [Result<StoredBatch, QueueError>] {
-        let own = batches.map { WriteGate.Command($0) }
-        gate.submit(own) { collect in
+    /// Stores the drafts, which are prepared, in this order, all or none. `runSteps` is called under the lock afterwards.
+    func enqueue(_ drafts: DraftBatch, runSteps: () -> Void) throws(QueueError) -> StoredBatch {
+        let command = WriteGate.Command(drafts)
+        submit([command], runSteps)
+        return try command.result.get()
+    }
+
+    /// Prepares and stores the drafts of several calls, in this order: of each call all or none.
+    func enqueue(_ calls: [DraftBatch], runSteps: () -> Void) -> [Result<StoredBatch, QueueError>] {
+        let commands = calls.map { WriteGate.Command($0) }
+        let prepared = commands.filter { command in
+            do throws(QueueError) { try command.drafts.prepare(context.options) } catch {
+                command.result = .failure(error)
+                return false
+            }
+            return true
+        }
+        if !prepared.isEmpty { submit(prepared, runSteps) }
+        return commands.map(\.result)
+    }
+
+    private func submit(_ commands: [WriteGate.Command], _ runSteps: () -> Void) {
+        gate.submit(commands) { collect in
             context.lock.lock()
             defer { context.lock.unlock() }
             let commands = collect()
             run(commands)
             runSteps()
         }
-        return own.map(\.result)
     }
 
     /// Runs the commands of several callers in one transaction.

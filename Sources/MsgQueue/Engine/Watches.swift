@@ -16,9 +16,14 @@ final class Watches {
     /// A read for a watcher may report damage, which is no reason for others to read again: that would never end.
     private var isReading = false
 
-    func add(_ watcher: any Watcher) {
-        entries.removeAll { $0.watcher == nil }
-        entries.append(Entry(watcher: watcher))
+    /// Tells the watcher of every change from now on, until it is deallocated or the queue is closed. Takes the engine's lock.
+    func add(_ watcher: any Watcher, _ context: EngineContext) throws(QueueError) {
+        try context.checkProcess()
+        try context.lock.withLock { () throws(QueueError) in
+            guard context.phase != .closed else { throw context.closedError }
+            entries.removeAll { $0.watcher == nil }
+            entries.append(Entry(watcher: watcher))
+        }
     }
 
     func changed() {
@@ -26,6 +31,7 @@ final class Watches {
         for entry in entries { entry.watcher?.changed() }
     }
 
+    /// Reads for a watcher.
     func reading<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
         isReading = true
         defer { isReading = false }
@@ -35,21 +41,5 @@ final class Watches {
     func close(_ reader: QueueReader) {
         for entry in entries { entry.watcher?.close(reader) }
         entries = []
-    }
-}
-
-extension Engine {
-    /// Tells the watcher of every change from now on, until it is deallocated or the queue is closed.
-    func watch(_ watcher: any Watcher) throws(QueueError) {
-        try context.checkProcess()
-        try context.lock.withLock { () throws(QueueError) in
-            guard context.phase != .closed else { throw context.closedError }
-            events.watches.add(watcher)
-        }
-    }
-
-    /// Reads for a watcher.
-    func watched<T>(_ read: (QueueReader) throws(QueueError) -> T) throws(QueueError) -> T {
-        try reading { () throws(QueueError) in try events.watches.reading { () throws(QueueError) in try read(reader) } }
     }
 }
