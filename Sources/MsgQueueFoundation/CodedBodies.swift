@@ -21,7 +21,7 @@ extension JSONEncoder {
 }
 
 extension JSONDecoder {
-    /// The decoder of bodies: reads what ``Foundation/JSONEncoder/messageBody`` writes, and dates without a fraction of a second.
+    /// The decoder of bodies: reads what `JSONEncoder.messageBody` writes, and dates without a fraction of a second.
     public static var messageBody: JSONDecoder {
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .custom { decoder in
@@ -42,9 +42,9 @@ extension MessageQueue.Draft {
     ///
     /// - Parameters:
     ///   - value: What is to be sent.
-    ///   - conversation: As ``MsgQueue/MessageQueue/Draft/conversation``.
-    ///   - metadata: As ``MsgQueue/MessageQueue/Draft/metadata``.
-    ///   - id: As ``MsgQueue/MessageQueue/Draft/id``.
+    ///   - conversation: As in a draft.
+    ///   - metadata: As in a draft.
+    ///   - id: The idempotency key; nil: a new one.
     ///   - encoder: Makes the body.
     /// - Throws: An `EncodingError`.
     public init(
@@ -106,7 +106,7 @@ extension MessageQueue.Message {
     }
 
     /// A line for people about a message whose body is a coded value, at most 100 characters: what `text` returns for the value. If the
-    /// body is not such a value, or missing, it is ``MsgQueue/MessageQueue/Message/preview``.
+    /// body is not such a value, or missing, it is the property `preview`.
     public func preview<Value: Decodable>(
         as type: Value.Type, decoder: JSONDecoder = .messageBody, _ text: (Value) -> String = { "\($0)" }
     ) -> String {

@@ -1,7 +1,7 @@
 extension MessageQueue {
     // MARK: Enqueueing in tasks
 
-    /// Stores one message as ``enqueue(_:)`` does. The task is suspended until the message is on the disk, and blocks no thread meanwhile.
+    /// Stores one message as `enqueue(_:)` does. The task is suspended until the message is on the disk, and blocks no thread meanwhile.
     ///
     /// `enqueue` blocks the calling thread until the disk has confirmed the write. In a task that is one of the few threads on which all
     /// tasks run. Messages that several tasks store at the same time share one write.
@@ -26,7 +26,7 @@ extension MessageQueue {
         try await enqueueWithoutBlocking(Draft(text, conversation: conversation, metadata: metadata, id: id))
     }
 
-    /// Stores messages in this order, all or none, as ``enqueue(_:)`` does with an array. The task is suspended until they are on the disk.
+    /// Stores messages in this order, all or none, as `enqueue(_:)` does with an array. The task is suspended until they are on the disk.
     @discardableResult
     public func enqueueWithoutBlocking(_ drafts: [Draft]) async throws(Error) -> [String] {
         try engine.context.checkProcess()
