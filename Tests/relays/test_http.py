@@ -429,7 +429,8 @@ def test_B2_http_a_token_that_comes_late_uses_up_no_retry(kind: Kind, tmp_path: 
         nonlocal asked
         asked += 1
         if asked == (2 if refused else 1):
-            time.sleep(5)
+            # Longer than the first attempt, which skips the message for a second.
+            time.sleep(3)
         return f"t{asked}"
 
     async def bearer_async() -> str:
