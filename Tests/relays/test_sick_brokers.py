@@ -1,6 +1,7 @@
 """B3 to B7: faults of a broker that are in no message hold the queue, in every relay, and end by themselves.
 
-One test for each row of the table in Relays.md. Those of RabbitMQ are in test_rabbitmq.py.
+Each function makes one row of the table in Relays.md true: it starts a server of its own and returns the fault. One
+test for each broker runs all of its rows. Those of RabbitMQ, whose server is slow to start, are in test_rabbitmq.py.
 """
 
 from __future__ import annotations
@@ -10,142 +11,126 @@ import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import checks
 import pytest
 from brokers import KafkaMock, Mosquitto, NatsServer, Redis
 from checks import delivery, new_target
 from msgqueue import Outcome
-from servers import Client, started, wait_until
+from servers import Broker, Client, started, wait_until
+
+
+class Fault(NamedTuple):
+    """A fault that has begun."""
+
+    relay: Client
+    #: A part of the reason.
+    text: str
+    #: Ends the fault.
+    mend: Callable[[], object]
+    #: How many messages a consumer receives.
+    received: int = 300
+
+
+def hold(broker: Broker, folder: Path, begin: Callable[[Client, str], Fault]) -> None:
+    target = new_target()
+    fault = begin(broker, target)
+    checks.holds(broker, fault.relay, folder, fault.text, fault.mend)
+    checks.in_order(broker, target, fault.received)
+
+
+def server(kind: type[Broker], folder: Path) -> Broker:
+    """A server that is not started, or skips the tests that need it."""
+    if not kind.is_installed():
+        pytest.skip(f"{kind.program} is not installed")
+    folder.mkdir()
+    return kind(folder)
+
 
 # ---------------------------------------------------------------- Redis
 
 
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Broker]:
     pytest.importorskip("redis")
-    broker = started(Redis, tmp_path_factory.mktemp("redis"))
-    assert isinstance(broker, Redis)
+    broker = started(Redis, tmp_path / "server")
     yield broker
     broker.kill()
 
 
-def configured(broker: Redis, **values: str) -> Callable[[], None]:
-    """Changes settings of Redis. Returns what changes them back."""
-    client, names = broker.client(), {name.replace("_", "-"): value for name, value in values.items()}
-    before = {name: client.config_get(name)[name] for name in names}
-    for name, value in names.items():
-        client.config_set(name, value)
+def redis_setting(text: str, **values: str) -> Callable[[Redis, str], Fault]:
+    """A fault that settings of Redis make."""
 
-    def change_back() -> None:
-        for name, value in before.items():
+    def begin(broker: Redis, target: str) -> Fault:
+        client, names = broker.client(), {name.replace("_", "-"): value for name, value in values.items()}
+        client.ping()
+        before = {name: client.config_get(name)[name] for name in names}
+        for name, value in names.items():
             client.config_set(name, value)
+        # On this connection, which was made before.
+        mend = lambda: [client.config_set(name, value) for name, value in before.items()]  # noqa: E731
+        return Fault(broker.relay(target), text, mend)
 
-    return change_back
-
-
-def test_B5_redis_wrong_password(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    acl = redis.client().execute_command
-    acl("ACL", "SETUSER", target, "on", ">other", "~*", "+@all")
-    relay = redis.relay(target, user=f"{target}:right")
-    checks.holds(redis, relay, tmp_path, "invalid username-password", lambda: acl("ACL", "SETUSER", target, ">right"))
-    checks.in_order(redis, target, 300)
+    return begin
 
 
-def test_B5_redis_password_that_is_required_now(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    # This connection was made before.
-    client = redis.client()
-    client.config_set("requirepass", "secret")
-    mend = partial(client.config_set, "requirepass", "")
-    try:
-        checks.holds(redis, redis.relay(target), tmp_path, "already authenticated", mend)
-    finally:
-        mend()
-    checks.in_order(redis, target, 300)
+def redis_rights(text: str, *before: str, after: str) -> Callable[[Redis, str], Fault]:
+    """A fault of a user's rights."""
+
+    def begin(broker: Redis, target: str) -> Fault:
+        change = partial(broker.client().execute_command, "ACL", "SETUSER", target)
+        change("on", "+@all", *before)
+        return Fault(broker.relay(target, user=f"{target}:right"), text, lambda: change(after))
+
+    return begin
 
 
-def test_B5_redis_out_of_memory(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    mend = configured(redis, maxmemory="1")
-    checks.holds(redis, redis.relay(target), tmp_path, "OOM", mend)
-    checks.in_order(redis, target, 300)
-
-
-def test_B5_redis_read_only_replica(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    client = redis.client()
+def redis_replica(broker: Redis, target: str) -> Fault:
+    client = broker.client()
     client.execute_command("CONFIG", "SET", "replica-serve-stale-data", "yes")
     client.replicaof("127.0.0.1", "1")
-    checks.holds(redis, redis.relay(target), tmp_path, "READONLY", lambda: client.replicaof("NO", "ONE"))
-    checks.in_order(redis, target, 300)
+    return Fault(broker.relay(target), "READONLY", lambda: client.replicaof("NO", "ONE"))
 
 
-def test_B5_redis_too_few_replicas(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    mend = configured(redis, min_replicas_to_write="1")
-    checks.holds(redis, redis.relay(target), tmp_path, "NOREPLICAS", mend)
-    checks.in_order(redis, target, 300)
+def redis_file(broker: Redis, target: str) -> Fault:
+    """It cannot write its file: a directory of that name is in its place."""
+    client = broker.client()
+    client.config_set("appendonly", "no")
+    client.config_set("save", "1 1")
+    (broker.folder / "dump.rdb").mkdir()
+    (broker.folder / "dump.rdb" / "x").touch()
+    client.set("a", "b")
+    client.bgsave()
+    wait_until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", "the failure")
+    mend = partial(client.config_set, "stop-writes-on-bgsave-error", "no")
+    return Fault(broker.relay(target), "MISCONF", mend)
 
 
-def test_B5_redis_that_cannot_write_its_file(tmp_path: Path) -> None:
-    pytest.importorskip("redis")
-    broker = started(Redis, tmp_path / "server")
-    assert isinstance(broker, Redis)
-    try:
-        target, client = new_target(), broker.client()
-        client.config_set("appendonly", "no")
-        client.config_set("save", "1 1")
-        # A directory of that name: the file cannot take its place.
-        (broker.folder / "dump.rdb").mkdir()
-        (broker.folder / "dump.rdb" / "x").touch()
-        client.set("a", "b")
-        client.bgsave()
-        wait_until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", "the failure")
-        mend = lambda: client.config_set("stop-writes-on-bgsave-error", "no")  # noqa: E731
-        checks.holds(broker, broker.relay(target), tmp_path, "MISCONF", mend)
-        checks.in_order(broker, target, 300)
-    finally:
-        broker.kill()
+def redis_type(broker: Redis, target: str) -> Fault:
+    broker.client().set(target, "a string")
+    return Fault(broker.relay(target), "WRONGTYPE", lambda: broker.client().delete(target))
 
 
-def test_B5_redis_stream_that_the_user_may_not_use(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    acl = redis.client().execute_command
-    acl("ACL", "SETUSER", target, "on", ">right", "~nothing", "+@all")
-    relay = redis.relay(target, user=f"{target}:right")
-    checks.holds(redis, relay, tmp_path, "can't", lambda: acl("ACL", "SETUSER", target, "~*"))
-    checks.in_order(redis, target, 300)
+REDIS: dict[str, Callable[[Redis, str], Fault]] = {
+    "wrong password": redis_rights("invalid username-password", ">other", "~*", after=">right"),
+    "password that is required now": redis_setting("already authenticated", requirepass="secret"),
+    "out of memory": redis_setting("OOM", maxmemory="1"),
+    "read-only replica": redis_replica,
+    "too few replicas": redis_setting("NOREPLICAS", min_replicas_to_write="1"),
+    "cannot write its file": redis_file,
+    "stream that the user may not use": redis_rights("can't", ">right", "~nothing", after="~*"),
+    "stream whose name is another type": redis_type,
+    "too many clients": redis_setting("max number of clients", maxclients="1"),
+}
 
 
-def test_B5_redis_stream_whose_name_is_another_type(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    redis.client().set(target, "a string")
-    checks.holds(redis, redis.relay(target), tmp_path, "WRONGTYPE", lambda: redis.client().delete(target))
-    checks.in_order(redis, target, 300)
-
-
-def test_B5_redis_too_many_clients(redis: Redis, tmp_path: Path) -> None:
-    target = new_target()
-    client = redis.client()
-    client.ping()
-    mend = configured(redis, maxclients="1")
-    relay = redis.relay(target)
-    checks.holds(redis, relay, tmp_path, "max number of clients", mend)
-    checks.in_order(redis, target, 300)
+@pytest.mark.parametrize("name", REDIS)
+def test_B5_redis_faults_hold_the_queue(redis: Broker, tmp_path: Path, name: str) -> None:
+    hold(redis, tmp_path, REDIS[name])
 
 
 # ---------------------------------------------------------------- NATS
-
-
-@pytest.fixture(scope="module")
-def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    pytest.importorskip("nats")
-    broker = started(NatsServer, tmp_path_factory.mktemp("nats"))
-    assert isinstance(broker, NatsServer)
-    yield broker
-    broker.kill()
 
 
 class Changeable(NatsServer):
@@ -171,6 +156,14 @@ class Changeable(NatsServer):
             """
         )
 
+    def begin(self, *targets: str, **values: str) -> None:
+        """Starts it with these values, and with streams."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.start()
+        for target in targets:
+            self.prepare(target)
+
     def change(self, **values: str) -> None:
         for name, value in values.items():
             setattr(self, name, value)
@@ -180,94 +173,88 @@ class Changeable(NatsServer):
 
 
 @pytest.fixture
-def changeable(tmp_path: Path) -> Iterator[Changeable]:
+def nats(tmp_path: Path) -> Iterator[Broker]:
     pytest.importorskip("nats")
-    folder = tmp_path / "server"
-    folder.mkdir()
-    broker = Changeable(folder)
+    broker = server(Changeable, tmp_path / "server")
     yield broker
     broker.kill()
 
 
-def test_B4_nats_wrong_password(changeable: Changeable, tmp_path: Path) -> None:
-    changeable.start()
-    target = new_target()
-    changeable.prepare(target)
-    relay = changeable.relay(target, user="b:right")
-    mend = lambda: changeable.change(password="right")  # noqa: E731
-    checks.holds(changeable, relay, tmp_path, "uthoriz", mend)
-    checks.in_order(changeable, target, 300)
+def nats_password(broker: Changeable, target: str) -> Fault:
+    broker.begin(target)
+    return Fault(broker.relay(target, user="b:right"), "uthoriz", lambda: broker.change(password="right"))
 
 
-def test_B4_nats_no_stream(nats: NatsServer, tmp_path: Path) -> None:
-    target = new_target()
-    checks.holds(nats, nats.relay(target), tmp_path, "no stream stores the subject", lambda: nats.prepare(target))
-    checks.in_order(nats, target, 300)
+def nats_no_stream(broker: Changeable, target: str) -> Fault:
+    broker.begin()
+    return Fault(broker.relay(target), "no stream stores the subject", lambda: broker.prepare(target))
 
 
-def test_B4_nats_subject_that_the_user_may_not_use(changeable: Changeable, tmp_path: Path) -> None:
-    target = new_target()
-    changeable.limits = f', permissions: {{ publish: {{ deny: ["{target}"] }} }}'
-    changeable.start()
-    changeable.prepare(target)
-    mend = lambda: changeable.change(limits="")  # noqa: E731
-    checks.holds(changeable, changeable.relay(target, timeout=2), tmp_path, "ermissions violation", mend)
-    checks.in_order(changeable, target, 300)
+def nats_rights(broker: Changeable, target: str) -> Fault:
+    broker.begin(target, limits=f', permissions: {{ publish: {{ deny: ["{target}"] }} }}')
+    return Fault(broker.relay(target, timeout=2), "ermissions violation", lambda: broker.change(limits=""))
 
 
-def test_B4_nats_without_jetstream(changeable: Changeable, tmp_path: Path) -> None:
-    changeable.more = "jetstream: disabled"
-    changeable.start()
-    target = new_target()
+def nats_without_jetstream(broker: Changeable, target: str) -> Fault:
+    broker.begin(more="jetstream: disabled")
+
+    def is_prepared() -> bool:
+        try:
+            broker.prepare(target)
+        except Exception:  # noqa: BLE001 - JetStream is not ready
+            return False
+        return True
 
     def mend() -> None:
-        changeable.change(more="jetstream: enabled")
-        wait_until(lambda: _prepared(changeable, target), "JetStream")
+        broker.change(more="jetstream: enabled")
+        wait_until(is_prepared, "JetStream")
 
-    checks.holds(changeable, changeable.relay(target), tmp_path, "no stream stores the subject", mend)
-    checks.in_order(changeable, target, 300)
-
-
-def _prepared(broker: NatsServer, target: str) -> bool:
-    try:
-        broker.prepare(target)
-    except Exception:  # noqa: BLE001 - JetStream is not ready
-        return False
-    return True
+    return Fault(broker.relay(target), "no stream stores the subject", mend)
 
 
-def test_B4_nats_full_stream(nats: NatsServer, tmp_path: Path) -> None:
-    target = new_target()
+def nats_full_stream(broker: Changeable, target: str) -> Fault:
+    broker.begin()
 
     def limited(most: int) -> Callable[[Client], Client]:
-        api = nats.load("nats").js.api
+        api = broker.load("nats").js.api
         config = api.StreamConfig(
             name=target, subjects=[target], max_msgs=most, discard=api.DiscardPolicy.NEW, duplicate_window=3600
         )
         return lambda stream: stream.update_stream(config) if most > 3 else stream.add_stream(config)
 
-    nats.run(limited(3))
+    broker.run(limited(3))
     filled = [delivery(f"{number}", "before") for number in range(3)]
-    with nats.relay(target) as relay:
+    with broker.relay(target) as relay:
         assert relay.batch(filled) == [Outcome.sent()] * 3
-    checks.holds(nats, nats.relay(target), tmp_path, "maximum messages exceeded", lambda: nats.run(limited(10_000)))
-    checks.in_order(nats, target, 303)
+    mend = lambda: broker.run(limited(10_000))  # noqa: E731
+    return Fault(broker.relay(target), "maximum messages exceeded", mend, 303)
 
 
-def test_B4_nats_storage_that_is_full(changeable: Changeable, tmp_path: Path) -> None:
+def nats_full_storage(broker: Changeable, target: str) -> Fault:
     """The account may store no more."""
-    changeable.more = "jetstream: { max_file: 1MB, max_mem: 0, max_streams: 5 }"
-    changeable.start()
-    target, other = new_target(), new_target()
-    for name in (target, other):
-        changeable.prepare(name)
-    with changeable.relay(other) as relay:
+    other = new_target()
+    broker.begin(target, other, more="jetstream: { max_file: 1MB, max_mem: 0, max_streams: 5 }")
+    with broker.relay(other) as relay:
         for size in (60_000, 1000, 1):
             while relay(delivery(b"x" * size)) == Outcome.sent():
                 pass
-    mend = lambda: changeable.run(lambda stream: stream.delete_stream(other))  # noqa: E731
-    checks.holds(changeable, changeable.relay(target), tmp_path, "resource", mend)
-    checks.in_order(changeable, target, 300)
+    mend = lambda: broker.run(lambda stream: stream.delete_stream(other))  # noqa: E731
+    return Fault(broker.relay(target), "resource", mend)
+
+
+NATS: dict[str, Callable[[Changeable, str], Fault]] = {
+    "wrong password": nats_password,
+    "no stream": nats_no_stream,
+    "subject that the user may not use": nats_rights,
+    "without JetStream": nats_without_jetstream,
+    "full stream": nats_full_stream,
+    "full storage": nats_full_storage,
+}
+
+
+@pytest.mark.parametrize("name", NATS)
+def test_B4_nats_faults_hold_the_queue(nats: Broker, tmp_path: Path, name: str) -> None:
+    hold(nats, tmp_path, NATS[name])
 
 
 # ---------------------------------------------------------------- MQTT
@@ -295,64 +282,67 @@ class Guarded(Mosquitto):
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Guarded]:
+def mqtt(tmp_path: Path) -> Iterator[Broker]:
     pytest.importorskip("paho.mqtt.client")
-    folder = tmp_path / "server"
-    folder.mkdir()
-    broker = Guarded(folder)
+    broker = server(Guarded, tmp_path / "server")
     yield broker
     broker.kill()
 
 
-def test_B3_mqtt_wrong_password(guarded: Guarded, tmp_path: Path) -> None:
-    guarded.start()
-    target = new_target()
-    guarded.prepare(target)
-    relay = guarded.relay(target, user="late:right")
-    checks.holds(guarded, relay, tmp_path, "Not authorized", lambda: guarded.change(password="right"))
-    checks.in_order(guarded, target, 300)
+def mqtt_password(broker: Guarded, target: str) -> Fault:
+    broker.start()
+    broker.prepare(target)
+    return Fault(broker.relay(target, user="late:right"), "Not authorized", lambda: broker.change(password="right"))
 
 
-def test_B3_mqtt_topic_that_the_user_may_not_use(guarded: Guarded, tmp_path: Path) -> None:
-    target = new_target()
-    guarded.rights = f"topic readwrite #\ntopic deny {target}\n"
-    guarded.start()
-    guarded.prepare(target)
-    relay = guarded.relay(target)
-    mend = lambda: guarded.change(rights="topic readwrite #\n")  # noqa: E731
-    checks.holds(guarded, relay, tmp_path, "Not authorized", mend)
+def mqtt_rights(broker: Guarded, target: str) -> Fault:
+    broker.rights = f"topic readwrite #\ntopic deny {target}\n"
+    broker.start()
+    broker.prepare(target)
+    return Fault(broker.relay(target), "Not authorized", lambda: broker.change(rights="topic readwrite #\n"))
 
 
-def test_B3_mqtt_no_subscriber(guarded: Guarded, tmp_path: Path) -> None:
-    guarded.start()
-    target = new_target()
-    relay = guarded.relay(target, require_subscriber=True)
-    checks.holds(guarded, relay, tmp_path, "No matching subscribers", lambda: guarded.prepare(target))
-    checks.in_order(guarded, target, 300)
+def mqtt_no_subscriber(broker: Guarded, target: str) -> Fault:
+    broker.start()
+    relay = broker.relay(target, require_subscriber=True)
+    return Fault(relay, "No matching subscribers", lambda: broker.prepare(target))
+
+
+MQTT: dict[str, Callable[[Guarded, str], Fault]] = {
+    "wrong password": mqtt_password,
+    "topic that the user may not use": mqtt_rights,
+    "no subscriber": mqtt_no_subscriber,
+}
+
+
+@pytest.mark.parametrize("name", MQTT)
+def test_B3_mqtt_faults_hold_the_queue(mqtt: Broker, tmp_path: Path, name: str) -> None:
+    hold(mqtt, tmp_path, MQTT[name])
 
 
 # ---------------------------------------------------------------- Kafka
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaMock]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     pytest.importorskip("confluent_kafka")
     broker = started(KafkaMock, tmp_path_factory.mktemp("kafka"))
-    assert isinstance(broker, KafkaMock)
     yield broker
     broker.end()
 
 
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [(29, "TOPIC_AUTHORIZATION_FAILED"), (31, "CLUSTER_AUTHORIZATION_FAILED"), (19, "NOT_ENOUGH_REPLICAS")],
-)
-def test_B7_kafka_refusals(kafka: KafkaMock, tmp_path: Path, code: int, name: str) -> None:
+KAFKA = {"TOPIC_AUTHORIZATION_FAILED": 29, "CLUSTER_AUTHORIZATION_FAILED": 31, "NOT_ENOUGH_REPLICAS": 19}
+
+
+@pytest.mark.parametrize("name", KAFKA)
+def test_B7_kafka_faults_hold_the_queue(kafka: KafkaMock, tmp_path: Path, name: str) -> None:
     """The mock answers so to every request, until it is told otherwise."""
-    target = new_target()
-    kafka.say(f"fail {code} 100000")
+
+    def begin(broker: KafkaMock, target: str) -> Fault:
+        broker.say(f"fail {KAFKA[name]} 100000")
+        return Fault(broker.relay(target), name, lambda: broker.say("mend"))
+
     try:
-        checks.holds(kafka, kafka.relay(target), tmp_path, name, lambda: kafka.say("mend"))
+        hold(kafka, tmp_path, begin)
     finally:
         kafka.say("mend")
-    checks.in_order(kafka, target, 300)
