@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from ..enums import FailureKind
 from ..errors import InvalidError
@@ -20,7 +20,7 @@ from ..models import Delivery
 from .base import Relay
 from .problems import RejectedError, RetryableError, UnauthorizedError, UnavailableError
 from .reasons import seconds
-from .targets import Target, checked_target, for_target, headers_of, text_of
+from .targets import Target, address_of, checked_target, for_target, headers_of, text_of
 
 # What a string of MQTT must not contain, or what brokers refuse in it.
 _REFUSED = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -141,14 +141,7 @@ class Mqtt(Relay[_Connection, _Message]):
             ImportError: paho-mqtt is not installed.
         """
         super().__init__(timeout=timeout)
-        try:
-            parts = urlsplit(url)
-            port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
-        except ValueError as problem:
-            raise InvalidError(f"the URL is not valid: {problem}") from None
-        if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
-            raise InvalidError("the URL must be mqtt://host or mqtts://host")
-        self._host, self._port = parts.hostname, port
+        parts, self._host, self._port = address_of(url, {"mqtt": 1883, "mqtts": 8883})
         self._user, self._password = parts.username, parts.password
         self._context = (context or ssl.create_default_context()) if parts.scheme == "mqtts" else None
         self._topic = checked_target("topic", topic, _check_topic)

@@ -23,7 +23,7 @@ from .problems import (
     UnauthorizedError,
     UnavailableError,
 )
-from .targets import Target, checked_target, for_target, headers_of, text_of
+from .targets import Target, address_of, checked_target, for_target, headers_of, text_of
 
 # The client logs each failed attempt to connect here.
 _LOGGERS = ("aiormq.connection", "aiormq.channel", "aio_pika.channel")
@@ -138,15 +138,9 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         """
         super().__init__(timeout=timeout)
         quiet(_LOGGERS)
-        try:
-            parts = urlsplit(url)
-            port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
-        except ValueError as problem:
-            raise InvalidError(f"the URL is not valid: {problem}") from None
-        if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
-            raise InvalidError("the URL must be amqp://host or amqps://host")
+        _, host, port = address_of(url, {"amqp": 5672, "amqps": 5671})
         self._url = url
-        self._address = f"{parts.hostname}:{port}"
+        self._address = f"{host}:{port}"
         self._errors: Any = importlib.import_module("aiormq.exceptions")
         self._queue = checked_target("queue", queue, _check_name)
         self._exchange = exchange

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Union
+from urllib.parse import SplitResult, urlsplit
 
 from ..errors import InvalidError
 from ..models import Delivery
@@ -16,6 +17,22 @@ Target = Union[str, Callable[[Delivery], str]]
 RESERVED = "msgq-"
 ID = "msgq-id"
 CONVERSATION = "msgq-conversation"
+
+
+def address_of(url: str, ports: Mapping[str, int]) -> tuple[SplitResult, str, int]:
+    """Returns the parts of a broker's URL, its host and its port. `ports`: that of each scheme.
+
+    Raises:
+        InvalidError: The URL is not valid.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or ports.get(parts.scheme, 0)
+    except ValueError as problem:
+        raise InvalidError(f"the URL is not valid: {problem}") from None
+    if parts.scheme not in ports or not parts.hostname:
+        raise InvalidError(f"the URL must be {' or '.join(f'{scheme}://host' for scheme in ports)}")
+    return parts, parts.hostname, port
 
 
 def text_of(target: Target, delivery: Delivery) -> str:
