@@ -10,10 +10,11 @@ let include = "\(Context.packageDirectory)/Include"
 let package = Package(
     name: "libmsgqueue",
     products: [
-        .library(name: "MsgQueue", targets: ["MsgQueue"]),
-        .library(name: "MsgQueueHTTP", targets: ["MsgQueueHTTP"]),
-        .library(name: "MsgQueueFoundation", targets: ["MsgQueueFoundation"]),
-        .library(name: "MsgQueueSimulation", targets: ["MsgQueueSimulation"]),
+        // With a type, so that `swift build --product` builds one alone. Without it SwiftPM builds everything, also what needs libcurl.
+        .library(name: "MsgQueue", type: .static, targets: ["MsgQueue"]),
+        .library(name: "MsgQueueHTTP", type: .static, targets: ["MsgQueueHTTP"]),
+        .library(name: "MsgQueueFoundation", type: .static, targets: ["MsgQueueFoundation"]),
+        .library(name: "MsgQueueSimulation", type: .static, targets: ["MsgQueueSimulation"]),
         .library(name: "msgqueue", type: .dynamic, targets: ["MsgQueueABI"]),
         .executable(name: "msgqueue-bench", targets: ["MsgQueueBench"]),
     ],
