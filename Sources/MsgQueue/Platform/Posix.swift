@@ -1,3 +1,7 @@
+#if !canImport(Glibc)
+    #error("libmsgqueue builds on Linux with glibc; Sources/README.md, \"A port\", lists what another system needs")
+#endif
+
 import CPlatform
 import Glibc
 
