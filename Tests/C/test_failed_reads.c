@@ -63,6 +63,8 @@ TEST_ALONE(D8_D15_a_read_of_the_database_that_fails_once_is_not_taken_for_damage
 TEST_ALONE(D8_D15_a_read_of_the_log_that_fails_once_is_not_taken_for_damage) { fail_each_read("-wal", 1); }
 TEST_ALONE(D8_D15_a_read_of_the_side_record_that_fails_once_is_not_taken_for_damage) { fail_each_read("-tail", 1); }
 
+TEST_ALONE(D8_D15_a_read_of_the_new_file_of_salvage_that_fails_once_is_not_taken_for_damage) { fail_each_read(".msgq-new-", 1); }
+
 /* A device that cannot be read any more. (Read last is the side record, which only tells what is missing.) */
 TEST_ALONE(D8_D15_reads_that_keep_failing_are_reported_or_answer_STORAGE) {
   fail_each_read("outbox.db", INT_MAX / 2);

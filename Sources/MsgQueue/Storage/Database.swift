@@ -22,6 +22,7 @@ final class Database {
     /// The number of frames in the log after the last commit; written by the WAL hook. Allocated only when the connection is open:
     /// `deinit` does not run when an initialiser throws earlier.
     private let hookFrames: UnsafeMutablePointer<Int32>
+    private var isUnderConstruction = false
     /// The number of durable frames in the log.
     private var flushedFrames: Int32 = 0
     /// The number of successful flushes of the log.
@@ -49,7 +50,8 @@ final class Database {
             guard let name = sqlite3_db_filename(handle, "main"), String(cString: name) == path else {
                 throw QueueError(.internal, "SQLite opened another file than \(path)")
             }
-            guard sqlite3_db_readonly(handle, "main") == 0 else { throw QueueError(.permission, "\(path) can only be read") }
+            // The lock's descriptor is open for writing: SQLite fell back to reading after an error.
+            guard sqlite3_db_readonly(handle, "main") == 0 else { throw QueueError(.storage, "SQLite could not open \(path) for writing") }
             try pragma("journal_mode=WAL", answers: "wal")
             try pragma("journal_mode", answers: "wal")
             try set(["synchronous=NORMAL", "wal_autocheckpoint=0", "journal_size_limit=\(LogSpace.limit)"])
@@ -99,6 +101,7 @@ final class Database {
         path = file
         lock = nil
         view = nil
+        isUnderConstruction = true
         watch = FileWatch(path: file, descriptor: -1)
         handle = try Self.connect(file, "unix-none")
         hookFrames = .allocate(capacity: 1)
@@ -537,7 +540,11 @@ final class Database {
 
     // MARK: Errors
 
-    func error(_ code: Int32, _ what: String) -> QueueError { Self.error(code, what, handle) }
+    func error(_ code: Int32, _ what: String) -> QueueError {
+        let error = Self.error(code, what, handle)
+        // What this process has just written is not damaged: SQLite reports a failed read in this way, too.
+        return isUnderConstruction && error.code == .corrupt ? QueueError(.storage, error.detail) : error
+    }
 
     /// Returns the library's error for a result code of SQLite.
     private static func error(_ code: Int32, _ what: String, _ handle: OpaquePointer) -> QueueError {
