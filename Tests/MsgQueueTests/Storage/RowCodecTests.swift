@@ -222,7 +222,7 @@ import Testing
             let counts = bench.store.totals
             progress.status = to
             let code = refusal { try bench.transaction { try $0.update(stored, to: progress) } }
-            let isAllowed = from == to || StatusRule.allows(from, to)
+            let isAllowed = from == to || StatusRule.allowsInOneCommit(from, to)
             #expect(code == (isAllowed && to != .sending ? nil : .internal), "\(from) to \(to)")
             guard code != nil else { continue }
             #expect(try bench.row(1)?.progress == stored.progress)
