@@ -24,21 +24,37 @@ static int by_name(const void *first, const void *second) {
   return strcmp(((const struct snapshot_file *)first)->name, ((const struct snapshot_file *)second)->name);
 }
 
+/* Reads the file of `status` whole. Returns false when it became shorter or went meanwhile. */
+static bool read_file(int directory, const char *name, const struct stat *status, struct snapshot *snapshot) {
+  int handle = openat(directory, name, O_RDONLY | O_CLOEXEC);
+  if (handle < 0 && errno == ENOENT) return false;
+  if (handle < 0) fail("open", name);
+  char *bytes = room_for((size_t)status->st_size);
+  ssize_t size = pread(handle, bytes, (size_t)status->st_size, 0);
+  close(handle);
+  if (size < 0) fail("read", name);
+  if (size == status->st_size) snapshot_put(snapshot, name, bytes, (size_t)size);
+  free(bytes);
+  return size == status->st_size;
+}
+
+static bool read_directory(DIR *stream, struct snapshot *snapshot) {
+  for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+    struct stat status;
+    if (fstatat(dirfd(stream), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (!read_file(dirfd(stream), entry->d_name, &status, snapshot)) return false;
+  }
+  return true;
+}
+
 void snapshot_take(struct snapshot *snapshot, const char *directory) {
   memset(snapshot, 0, sizeof *snapshot);
   DIR *stream = opendir(directory);
   if (stream == NULL) fail("list", directory);
-  for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-    struct stat status;
-    if (fstatat(dirfd(stream), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) continue;
-    int handle = openat(dirfd(stream), entry->d_name, O_RDONLY | O_CLOEXEC);
-    if (handle < 0) fail("open", entry->d_name);
-    char *bytes = room_for((size_t)status.st_size);
-    ssize_t size = pread(handle, bytes, (size_t)status.st_size, 0);
-    close(handle);
-    if (size != status.st_size) fail("read", entry->d_name);
-    snapshot_put(snapshot, entry->d_name, bytes, (size_t)size);
-    free(bytes);
+  /* An open queue truncates its log after a checkpoint, at any moment: then the directory is read again. */
+  while (!read_directory(stream, snapshot)) {
+    snapshot_free(snapshot);
+    rewinddir(stream);
   }
   closedir(stream);
   qsort(snapshot->files, snapshot->count, sizeof *snapshot->files, by_name);
