@@ -1459,8 +1459,10 @@ const char *msgq_connectivity_label(msgq_connectivity connectivity);
 /* One line about the queue or (`conversation` not NULL) about the messages of one conversation:
    "You're offline. 5 messages queued.", "Sending 3 messages…", "Sending is paused. 2 messages
    queued.", "1 message queued. 2 messages failed.", or "" when there is nothing to say. "Messages
-   will send when connected." only in mode auto, when that is so. Free it with msgq_text_free.
-   Reads the store. */
+   will send when connected." with nothing queued, and after the number of queued messages "They
+   will be sent when connected." (of one: "It ..."), only in mode auto, when that is so: of queued
+   ones when there are at most 1,000, and none waits for anything else or expires. Free it with
+   msgq_text_free. Reads the store. */
 msgq_result msgq_banner(msgq_queue *queue, const char *conversation, char **out);
 
 /* "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09"; a time in the

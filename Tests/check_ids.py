@@ -29,7 +29,6 @@ OPEN: dict[str, str] = {
     "M16": "virtual time in Python",
     "Q22": "the count of a standing prompt follows the queue",
     "Q23": "Send All with the failed ones",
-    "Q24": "the banner of mode auto; the link while offline is tested",
     "R17": "the earlier reason of a message that ended as offline",
     "X15": "what explain says of every queued message is what then happens",
     "X16": "the simulation runs the engine itself",

@@ -189,7 +189,7 @@ TEST(A7_counts_by_conversation_and_the_banner_while_draining) {
   put(&post.scene, "m3", "ana", "6");
   CHECK(counts_of(&post.scene, "ana").queued == 2 && counts_of(&post.scene, "ben").queued == 1 && counts_of(&post.scene, NULL).queued == 3);
   CHECK_NUMBER(3, counts_of(&post.scene, "ana").unsent_bytes);
-  CHECK(banner_is(&post.scene, "You're offline. 3 messages queued."));
+  CHECK(banner_is(&post.scene, "You're offline. 3 messages queued. They will be sent when connected."));
   receiver_hold(post.receiver, true);
   set_online(&post.scene);
   AWAIT(receiver_requests(post.receiver, "m1") == 1);

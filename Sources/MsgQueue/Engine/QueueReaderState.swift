@@ -66,6 +66,27 @@ extension QueueReader {
         (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
         facts.isPaused = context.core.scheduler.isPaused || conversation.map(context.core.scheduler.pausedConversations.contains) ?? false
         facts.isHeldBack = options.readOnly || context.core.scheduler.isHeldBack(now)
+        let mayPromise = facts.connectivity == .offline && facts.sendsWhenConnected && facts.sending == 0
+        facts.areFree = mayPromise && (1...Self.mostFree).contains(facts.queued) && areFree(conversation, now)
         return facts
+    }
+
+    /// The most messages of which the banner finds out whether all of them are sent when connected.
+    private static let mostFree: Int64 = 1_000
+
+    private func areFree(_ conversation: Name?, _ now: Moment) -> Bool {
+        let limit = Int(Self.mostFree) + 1
+        do throws(QueueError) {
+            let rows =
+                if let conversation {
+                    try store.queued(in: conversation, after: 0, limit: limit).map { (conversation: conversation, head: $0) }
+                } else {
+                    try store.queued(after: 0, limit: limit)
+                }
+            return context.core.scheduler.areFree(rows, now)
+        } catch {
+            // The next write reports that the store cannot be read.
+            return false
+        }
     }
 }

@@ -12,6 +12,8 @@ package struct BannerFacts: Sendable, Equatable {
     /// Something other than the mode and a pause prevents automatic sending when connected: the background, a read-only store, a delay that
     /// the receiver requested, the restriction to unmetered links, a missing transport, or a limit of messages per run.
     package var isHeldBack = false
+    /// Every one of the `queued` messages is known to be sent when the connection returns: none waits for anything else, or may expire.
+    package var areFree = false
 
     package init() {}
 
@@ -36,7 +38,10 @@ extension Words {
         let sending = facts.sending > 0 ? ["Sending \(messages(facts.sending))…"] : []
         let queued = facts.queued > 0 ? ["\(messages(facts.queued)) queued."] : []
         let offline = OfflineReason.sentence("You're offline", reason)
-        if facts.sending > 0 || facts.queued > 0 { return [offline] + sending + queued }
+        // An attempt in progress may fail, and hold back those behind it.
+        let isPromised = facts.sendsWhenConnected && facts.areFree && facts.queued > 0 && facts.sending == 0
+        let promise = isPromised ? ["\(facts.queued == 1 ? "It" : "They") will be sent when connected."] : []
+        if facts.sending > 0 || facts.queued > 0 { return [offline] + sending + queued + promise }
         return facts.failed == 0 && facts.sendsWhenConnected ? [offline, whenConnected] : [offline]
     }
 

@@ -115,6 +115,17 @@ extension Scheduler {
         return wait
     }
 
+    /// Whether each of these queued messages is sent when the connection returns, because it waits for nothing else and does not expire.
+    package func areFree(_ rows: [(conversation: Name, head: Head)], _ now: Moment) -> Bool {
+        rows.allSatisfy { conversation, stored in
+            let head = withMonotonicDue(stored)
+            // A delay after a failure of the network ends when the connection returns.
+            let isRetryDue = head.waitsForNetwork || head.retryWait(now) == 0
+            return !isPaused(conversation) && (blocks[conversation] ?? Int64.max) > head.sequence && isRetryDue
+                && head.scheduledWait(now) == 0 && head.expiresAt == 0 && !head.unmeteredOnly
+        }
+    }
+
     /// How many of the sampled messages are sent now, one after another, without those in flight.
     package func startableCount(_ sample: QueueSample, _ now: Moment) -> Int64 {
         guard sample.isComplete, mayStart, now.mono >= storageRetryAt else { return 0 }

@@ -101,7 +101,7 @@ def test_H7_with_queued_messages_the_offline_banner_disappears_and_they_are_sent
     queue = opened(transport=http)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("hello")
-    assert queue.banner() == "You're offline. 1 message queued."
+    assert queue.banner() == "You're offline. 1 message queued. It will be sent when connected."
     queue.set_connectivity(Connectivity.ONLINE)
     wait_until(lambda: "offline" not in queue.banner(), timeout=2)
     wait_until(lambda: queue.banner() == "" and queue.counts().sent == 1)

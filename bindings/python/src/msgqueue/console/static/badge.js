@@ -26,7 +26,7 @@ export function setBadge(element, status) {
  */
 export function countBadges(counts) {
   const parts = [
-    [counts.queued + counts.sending, "queued", "orange", "clock"],
+    [counts.queued + counts.sending, "queued", "orange", "warning"],
     [counts.failed, "failed", "red", "alert"],
     [counts.unread, "unread", "blue", "eye"],
   ];

@@ -2,7 +2,8 @@
 
 /** Of each status: the word, its icon, and its colour. */
 export const STATUSES = {
-  queued: { label: "Queued", icon: "clock", colour: "orange" },
+  // A warning, as the bar that counts them.
+  queued: { label: "Queued", icon: "warning", colour: "orange" },
   sending: { label: "Sending…", icon: "arrow-up", colour: "blue" },
   sent: { label: "Sent", icon: "check", colour: "grey" },
   delivered: { label: "Delivered", icon: "check-double", colour: "grey" },
