@@ -836,9 +836,13 @@ typedef struct msgq_drain_options {
   int64_t timeout_ms; /* -1: without end, as every negative number. How long the caller waits at
                          most; 0: not at all. The drain that it begins starts no attempt later */
   const char *conversation; /* NULL: all. Only messages of this conversation are sent and counted */
+  /* False. True: first puts what is `failed` back to `queued`, as msgq_retry_all does, except what
+     belongs to a paused conversation, and sends it with the rest, in order. Offline or paused
+     nothing is put back. The limit `batch` counts attempts, not what is put back. */
+  bool include_failed;
 } msgq_drain_options;
 
-#define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1, NULL }
+#define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1, NULL, false }
 
 void msgq_drain_options_init(msgq_drain_options *options);
 
@@ -863,11 +867,12 @@ typedef struct msgq_report {
   uint64_t failed; /* became `failed` */
   uint64_t discarded;
   uint64_t remaining;        /* queued or being sent when it ended */
-  uint64_t remaining_failed; /* `failed` when it ended; a drain does not send them, msgq_retry_all
-                                does */
+  uint64_t remaining_failed; /* `failed` when it ended. A drain sends none of what was `failed`
+                                before it, unless include_failed is set */
+  uint64_t put_back;         /* were `failed` and were put back to `queued` (include_failed) */
 } msgq_report;
 
-#define MSGQ_REPORT_INIT { sizeof(msgq_report), MSGQ_STOP_EMPTY, 0, 0, 0, 0, 0 }
+#define MSGQ_REPORT_INIT { sizeof(msgq_report), MSGQ_STOP_EMPTY, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Sends what is due, in order, and returns when nothing is due any more. `options` and `out` may
@@ -876,9 +881,10 @@ typedef struct msgq_report {
  * Only one drain runs at a time. A second call that asks for the same, or for one conversation
  * while all are drained, joins the first and gets the same report (of its own options only the
  * timeout counts: each call returns at its own, and the drain ends at the latest of them). Any
- * other call, for all or for another conversation while one conversation is drained, begins its
- * drain when that one has ended. In mode ask, in strict order, what a drain that ended with WAITING
- * left behind a message that is queued for a retry is sent by itself after it.
+ * other call, for all or for another conversation while one conversation is drained, or with
+ * another include_failed, begins its drain when that one has ended. In mode ask, in strict order,
+ * what a drain that ended with WAITING left behind a message that is queued for a retry is sent by
+ * itself after it.
  *
  * When it returns before its timeout, the events of what it did have been reported; so do not hold
  * a lock that your handler takes. At its timeout it returns TIMEOUT with what was done until then,

@@ -28,7 +28,6 @@ OPEN: dict[str, str] = {
     "M15": "log lines at DEBUG",
     "M16": "virtual time in Python",
     "Q22": "the count of a standing prompt follows the queue",
-    "Q23": "Send All with the failed ones",
     "R17": "the earlier reason of a message that ended as offline",
     "X15": "what explain says of every queued message is what then happens",
     "X16": "the simulation runs the engine itself",

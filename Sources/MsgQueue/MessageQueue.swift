@@ -1,6 +1,6 @@
 /// A durable, offline-first queue of outbound messages in one file.
 ///
-/// Open one with a path and a transport, ``enqueue(_:conversation:metadata:id:)`` messages, and ``drain(conversation:batch:timeout:)`` what
+/// Open one with a path and a transport, ``enqueue(_:conversation:metadata:id:)`` messages, and ``drain(conversation:batch:timeout:includeFailed:)`` what
 /// is due; see <doc:GettingStarted>.
 ///
 /// Every function may be called from any thread or task at any time. Functions throw ``MessageQueue/Error``. A call that threw changed
@@ -102,14 +102,18 @@ public final class MessageQueue: Sendable {
     ///   - batch: Attempts at most, without the retries that are due: 1 to 2147483647; nil: as ``Options/drainBatch`` says.
     ///   - timeout: After this time it returns what was done until then (stop `.timeout`), also when another call began the drain. The
     ///     drain starts no attempt after the latest timeout of the calls that joined it. nil: no limit.
+    ///   - includeFailed: First puts the failed messages back to `queued`, in their places and with all of their retries, and sends them
+    ///     with the others. While offline or paused they stay `failed`.
     /// - Throws: `.noTransport`, `.invalid`, `.closed`.
     @discardableResult
     public func drain(
-        conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil
+        conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil, includeFailed: Bool = false
     ) async throws(Error) -> Report {
         if let batch, batch < 1 { throw Error(.invalid, "batch must be positive, or nil for the option drainBatch, got \(batch)") }
         let wait = DrainWait()
-        try engine.drain(conversation, batch: batch ?? 0, timeout: timeout?.milliseconds) { wait.end(.drained($0)) }
+        try engine.drain(conversation, batch: batch ?? 0, timeout: timeout?.milliseconds, includesFailed: includeFailed) {
+            wait.end(.drained($0))
+        }
         // A transport cannot wait for the drain, because the drain waits for the transport's attempt.
         if senders.isCurrent { wait.end(.abandoned) }
         let ending = await withTaskCancellationHandler {

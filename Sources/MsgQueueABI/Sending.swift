@@ -146,10 +146,11 @@ public func msgq_drain(
         let engine = try Handles.engine(queue)
         if let out { try Structs.check(out, msgq_report.self, "msgq_report") }
         let given = try options.map { pointer throws(QueueError) in
-            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions)
+            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions, flags: [\.include_failed])
         }
         let report = try engine.drainAndWait(
-            try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
+            try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1),
+            includesFailed: given?.include_failed ?? false)
         if let out { Structs.write(msgq_report(report), to: out) }
         guard report.stop != .timeout else { throw QueueError(.timeout, "the drain timed out; its report contains what was done") }
     }
@@ -163,9 +164,12 @@ public func msgq_drain_async(
     return status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let given = try options.map { pointer throws(QueueError) in
-            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions)
+            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions, flags: [\.include_failed])
         }
-        try engine.drain(try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
+        try engine.drain(
+            try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1),
+            includesFailed: given?.include_failed ?? false
+        ) { result in
             guard let done, case .success(let report) = result else { return }
             var finished = msgq_report(report)
             done(host.pointer, &finished)
@@ -195,6 +199,7 @@ extension msgq_report {
         self.init(
             struct_size: UInt32(MemoryLayout<msgq_report>.stride), stop: msgq_stop(UInt32(bitPattern: report.stop.rawValue)),
             sent: UInt64(clamping: report.sent), failed: UInt64(clamping: report.failed), discarded: UInt64(clamping: report.discarded),
-            remaining: UInt64(clamping: report.remaining), remaining_failed: UInt64(clamping: report.remainingFailed))
+            remaining: UInt64(clamping: report.remaining), remaining_failed: UInt64(clamping: report.remainingFailed),
+            put_back: UInt64(clamping: report.putBack))
     }
 }

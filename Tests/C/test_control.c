@@ -107,7 +107,7 @@ TEST(I3_the_control_socket_answers_a_program) {
   answers(peer, "{\"id\":\"x\",\"call\":\"banner\"}", "{\"id\":\"x\",\"result\":{\"text\":\"1 message queued.\"}}");
   answers(peer, "{\"id\":2,\"call\":\"drain\"}",
           "{\"id\":2,\"result\":{\"stop\":\"empty\",\"sent\":1,\"failed\":0,\"discarded\":0,\"remaining\":0,"
-          "\"remaining_failed\":0}}");
+          "\"remaining_failed\":0,\"put_back\":0}}");
   CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m"));
   answers(peer, "{\"id\":3,\"call\":\"counts\"}",
           "{\"id\":3,\"result\":{\"queued\":0,\"sending\":0,\"sent\":1,\"delivered\":0,\"read\":0,\"failed\":0,"

@@ -11,17 +11,22 @@ extension MessageQueue {
         public let discarded: Int
         /// Messages that were queued or being sent at the end.
         public let remaining: Int
-        /// Messages that were `failed` at the end: a drain does not send them, ``MessageQueue/retryAll(conversation:)`` does.
+        /// Messages that were `failed` at the end. A drain sends those that were `failed` when it began only if it includes them.
         public let remainingFailed: Int
+        /// Messages that were `failed` and that the drain put back to `queued`.
+        public let putBack: Int
 
         /// Creates a report. The parameters are the properties of the same names.
-        public init(stop: Stop, sent: Int = 0, failed: Int = 0, discarded: Int = 0, remaining: Int = 0, remainingFailed: Int = 0) {
+        public init(
+            stop: Stop, sent: Int = 0, failed: Int = 0, discarded: Int = 0, remaining: Int = 0, remainingFailed: Int = 0, putBack: Int = 0
+        ) {
             self.stop = stop
             self.sent = sent
             self.failed = failed
             self.discarded = discarded
             self.remaining = remaining
             self.remainingFailed = remainingFailed
+            self.putBack = putBack
         }
     }
 }
@@ -30,6 +35,6 @@ extension MessageQueue.Report {
     package init(_ report: MsgQueue.Report) {
         self.init(
             stop: report.stop, sent: Int(report.sent), failed: Int(report.failed), discarded: Int(report.discarded),
-            remaining: Int(report.remaining), remainingFailed: Int(report.remainingFailed))
+            remaining: Int(report.remaining), remainingFailed: Int(report.remainingFailed), putBack: Int(report.putBack))
     }
 }

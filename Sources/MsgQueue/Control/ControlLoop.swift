@@ -161,8 +161,8 @@ final class ControlLoop: @unchecked Sendable {
                 client.subscription = names
                 observe()
             case .unsubscribe: client.subscription = nil
-            case .drain(let conversation, let batch, let timeout):
-                try drain(conversation, batch, timeout, request.id, client)
+            case .drain(let conversation, let batch, let timeout, let includesFailed):
+                try drain(conversation, batch, timeout, includesFailed, request.id, client)
                 return
             case _ where ControlCalls.isJob(call):
                 try startJob(call, request.id, client)
@@ -204,11 +204,11 @@ final class ControlLoop: @unchecked Sendable {
     }
 
     private func drain(
-        _ conversation: String?, _ batch: Int, _ timeout: Int64?, _ id: JSONValue, _ client: ControlClient
+        _ conversation: String?, _ batch: Int, _ timeout: Int64?, _ includesFailed: Bool, _ id: JSONValue, _ client: ControlClient
     ) throws(QueueError) {
         try checkPending(client)
         let number = client.number
-        try engine.drain(conversation, batch: batch, timeout: timeout) { [mailbox] result in
+        try engine.drain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed) { [mailbox] result in
             mailbox.answer(ControlMailbox.Answer(client: number, line: Self.line(result.map { JSONValue($0) }, id), job: nil))
         }
         client.pending += 1

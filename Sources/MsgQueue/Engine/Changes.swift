@@ -7,11 +7,13 @@ final class Changes {
     private let transactions: Transactions
     private let writes: PendingWrites
     private let room: RoomMaker
+    private let failed: FailedMessages
 
     init(_ parts: EngineParts) {
         (context, store, events) = (parts.context, parts.context.store, parts.events)
         (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
         room = RoomMaker(parts)
+        failed = FailedMessages(parts)
     }
 
     // MARK: One message
@@ -129,78 +131,9 @@ final class Changes {
 
     // MARK: Retrying all
 
-    /// A `retryAll` of one conversation or (nil) of all. It uses several transactions and releases the lock between them.
-    struct Retry {
-        let conversation: Name?
-        /// The number of messages that were put back.
-        fileprivate(set) var count: Int64 = 0
-        /// The last sequence processed.
-        fileprivate var after: Int64 = 0
-        /// The last sequence to process. Messages that fail later are not included, even if they were put back before.
-        fileprivate var through = Int64.max
-        /// The number of messages per transaction.
-        fileprivate var limit = 256
-
-        init(_ conversation: Name?) { self.conversation = conversation }
-    }
-
     /// Puts the next messages back. Returns false if there are no more.
-    func putBack(_ retry: inout Retry) throws(QueueError) -> Bool {
+    func putBack(_ search: inout FailedMessages.Search) throws(QueueError) -> Bool {
         guard try context.core.putsBack() else { return false }
-        try writes.requireSaved()
-        retry.through = min(retry.through, store.lastSequence)
-        while true {
-            do throws(QueueError) { return try putBackTogether(&retry) } catch {
-                // On a full disk, use smaller transactions.
-                guard error.isFull, retry.limit > 1 else { throw error }
-                retry.limit /= 4
-            }
-        }
-    }
-
-    /// Puts the next messages back in one transaction. Returns false if there are no more.
-    private func putBackTogether(_ retry: inout Retry) throws(QueueError) -> Bool {
-        let sequences = try store.failed(in: retry.conversation, after: retry.after, through: retry.through, limit: retry.limit)
-        guard let last = sequences.last else { return false }
-        let now = context.ports.moment
-        let round = context.core.round(random: context.ports.random())
-        var rows: [Row] = []
-        let isLeast = retry.limit == 1
-        try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
-            rows.removeAll(keepingCapacity: true)
-            for sequence in sequences {
-                guard let row = try failedRow(sequence) else { continue }
-                try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiresAt, round: round, now: now.wall))
-                rows.append(row)
-            }
-        }
-        var first: [Name: Int64] = [:]
-        for row in rows {
-            if first[row.conversation] == nil { first[row.conversation] = row.sequence }
-            if row.expiresAt > now.wall { maintenance.expires(at: row.expiresAt) }
-            events.emit(
-                .status(
-                    StatusChange(
-                        id: row.id, conversation: row.conversation.text, from: .failed, to: .queued, attempt: 0, failure: nil, at: now.wall)
-                ))
-        }
-        for name in first.keys { writes.refreshBlock(name) }
-        context.core.scheduler.putBack(first, round: round, through: last, now)
-        events.countsChanged()
-        retry.count += Int64(rows.count)
-        retry.after = last
-        return sequences.count == retry.limit
-    }
-
-    /// Reads a failed message; nil: it is damaged and stays failed.
-    private func failedRow(_ sequence: Int64) throws(QueueError) -> Row? {
-        do throws(QueueError) {
-            guard let row = try store.row(at: sequence, .none), row.progress.status == .failed else { return nil }
-            return row
-        } catch {
-            guard error.code == .corrupt else { throw error }
-            Log.error("\(store.path): \(error.detail)")
-            return nil
-        }
+        return try failed.putBack(&search, round: context.core.round(random: context.ports.random()))
     }
 }

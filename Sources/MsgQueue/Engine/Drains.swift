@@ -13,8 +13,9 @@ final class Drains {
     }
 
     /// Requests a drain or joins one. Returns true if a new one begins.
-    func request(_ waiter: DrainWaiter, batch: Int, timeout: Int64?, _ now: Moment) -> Bool {
-        let (number, begins) = context.core.scheduler.drain(waiter.conversation, batch: batch, timeout: timeout, now)
+    func request(_ waiter: DrainWaiter, batch: Int, timeout: Int64?, includesFailed: Bool, _ now: Moment) -> Bool {
+        let (number, begins) = context.core.scheduler.drain(
+            waiter.conversation, batch: batch, timeout: timeout, includesFailed: includesFailed, now)
         waiter.drain = number
         waiters.append(waiter)
         return begins

@@ -15,6 +15,7 @@ final class Driver: @unchecked Sendable {
     private let host: HostCalls
     private let attempts: AttemptRunner
     private let timer: EngineTimer
+    private let failed: FailedMessages
     /// How long a search for messages that may start, or the end of many manual requests, occupies the engine's lock, in milliseconds; it
     /// continues in the next millisecond.
     private static let longestSearch: Int64 = 3
@@ -32,7 +33,7 @@ final class Driver: @unchecked Sendable {
         (events, maintenance, drains) = (parts.events, parts.maintenance, parts.drains)
         (transactions, writes, network) = (parts.transactions, parts.writes, parts.network)
         (poll, calls, workers, host) = (parts.poll, parts.calls, parts.workers, parts.host)
-        (timer, attempts) = (parts.timer, parts.attempts)
+        (timer, attempts, failed) = (parts.timer, parts.attempts, FailedMessages(parts))
         suspendTime = parts.context.ports.asleep()
     }
 
@@ -138,6 +139,10 @@ final class Driver: @unchecked Sendable {
                     continue
                 }
                 writes.perform(context.core.timedOut(token, now, random: ports.fraction))
+            case .putBack(let conversation, let after):
+                guard isInTurn(&others, least: 1, now) else { return .wait(until: now.mono) }
+                writes.commit()
+                putBack(conversation, after: after)
             case .finish(let stop):
                 writes.commit()
                 if drains.finish(stop, now) { drainStarted() }
@@ -206,6 +211,19 @@ final class Driver: @unchecked Sendable {
             messages: totals.queued, bytes: max(totals.unsentBytes.subtractingClamped(failedBytes), 0), oldestAt: try store.oldestQueued(),
             conversations: try store.queuedConversations(), timeout: context.options.promptTimeout)
         writes.perform(context.core.promptRaised(asked, now))
+    }
+
+    /// Puts failed messages back for the current drain.
+    private func putBack(_ conversation: Name?, after: Int64) {
+        var search = FailedMessages.Search(conversation, after: after, paused: context.core.scheduler.pausedConversations)
+        do throws(QueueError) {
+            let hasMore = try failed.putBack(&search, round: 0)
+            context.core.scheduler.drainPutBack(search.count, through: hasMore ? search.after : nil)
+        } catch {
+            // Those that were put back stay queued.
+            context.core.scheduler.drainPutBack(search.count, through: nil)
+            context.core.scheduler.drainPutBackFailed()
+        }
     }
 
     /// Reports that a drain has begun.

@@ -138,12 +138,12 @@ extension Engine {
     /// many. While offline nothing changes in the modes ask and manual.
     package func retryAll(_ conversation: String?) throws(QueueError) -> Int64 {
         if let conversation { try DraftRule.check(conversation: conversation) }
-        var retry = Changes.Retry(conversation.map { Name($0) })
-        while try changing({ () throws(QueueError) in try changes.putBack(&retry) }) {
+        var search = FailedMessages.Search(conversation.map { Name($0) })
+        while try changing({ () throws(QueueError) in try changes.putBack(&search) }) {
             // Let threads that wait for the lock run first.
             usleep(100)
         }
-        return retry.count
+        return search.count
     }
 
     // MARK: Pauses

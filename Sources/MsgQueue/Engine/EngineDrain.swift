@@ -5,17 +5,19 @@ extension Engine {
     /// How often a thread that runs callbacks without a pause reads what the timer reports, in milliseconds.
     private static let readInterval: Int64 = 5
 
-    /// Requests a drain of one conversation or (nil) of all. `done` is called with its report after its events were delivered. A request
+    /// Requests a drain of one conversation or (nil) of all, with the failed messages if it includes them. `done` is called with its report after its events were delivered. A request
     /// joins a drain that includes it; otherwise its drain begins after the current one. If the timeout passes first, `done` is called with
     /// what was done until then.
     package func drain(
-        _ conversation: String? = nil, batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
+        _ conversation: String? = nil, batch: Int, timeout: Int64?, includesFailed: Bool = false,
+        done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) {
-        _ = try startDrain(conversation, batch: batch, timeout: timeout, done: done)
+        _ = try startDrain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed, done: done)
     }
 
     private func startDrain(
-        _ conversation: String?, batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
+        _ conversation: String?, batch: Int, timeout: Int64?, includesFailed: Bool,
+        done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) -> DrainWaiter {
         guard (0...Int(Int32.max)).contains(batch) else { throw QueueError(.invalid, "batch must be 0 to \(Int32.max), got \(batch)") }
         if let conversation { try DraftRule.check(conversation: conversation) }
@@ -26,7 +28,7 @@ extension Engine {
             if health.trouble != nil { context.core.scheduler.storageFailed(until: 0) }
             let now = context.ports.moment
             let waiter = DrainWaiter(deadline: timeout.map { now.mono.addingClamped(max($0, 0)) }, conversation: name, done: done)
-            if drains.request(waiter, batch: batch, timeout: timeout, now) { driver.drainStarted() }
+            if drains.request(waiter, batch: batch, timeout: timeout, includesFailed: includesFailed, now) { driver.drainStarted() }
             return waiter
         }
     }
@@ -38,13 +40,15 @@ extension Engine {
     }
 
     /// Requests a drain and waits for its report, at most until the timeout. Inside a callback it starts the drain and returns at once.
-    package func drainAndWait(_ conversation: String? = nil, batch: Int, timeout: Int64?) throws(QueueError) -> Report {
+    package func drainAndWait(
+        _ conversation: String? = nil, batch: Int, timeout: Int64?, includesFailed: Bool = false
+    ) throws(QueueError) -> Report {
         if host.isInCallback {
-            try drain(conversation, batch: batch, timeout: timeout) { _ in }
+            try drain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed) { _ in }
             return try startedReport(conversation)
         }
         let answer = Drains.Answer()
-        let waiter = try startDrain(conversation, batch: batch, timeout: timeout) { [context] result in
+        let waiter = try startDrain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed) { [context] result in
             context.lock.withLock { answer.result = result }
             context.progressCondition.broadcast()
         }

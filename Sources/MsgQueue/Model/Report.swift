@@ -9,11 +9,14 @@ package struct Report: Sendable, Equatable {
     package var discarded: Int64
     /// Messages that were queued or being sent when the drain ended.
     package var remaining: Int64
-    /// Messages that were `failed` when the drain ended: it does not send them; `retryAll` does.
+    /// Messages that were `failed` when the drain ended: it sends none of them, unless it includes those that were `failed` when it began.
     package var remainingFailed: Int64
+    /// Messages that were `failed` and that the drain put back to `queued`.
+    package var putBack: Int64
 
     package init(
-        stop: Stop = .empty, sent: Int64 = 0, failed: Int64 = 0, discarded: Int64 = 0, remaining: Int64 = 0, remainingFailed: Int64 = 0
+        stop: Stop = .empty, sent: Int64 = 0, failed: Int64 = 0, discarded: Int64 = 0, remaining: Int64 = 0, remainingFailed: Int64 = 0,
+        putBack: Int64 = 0
     ) {
         self.stop = stop
         self.sent = sent
@@ -21,6 +24,7 @@ package struct Report: Sendable, Equatable {
         self.discarded = discarded
         self.remaining = remaining
         self.remainingFailed = remainingFailed
+        self.putBack = putBack
     }
 }
 

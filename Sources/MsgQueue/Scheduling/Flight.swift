@@ -79,6 +79,9 @@ package enum Step: Equatable, Sendable {
     case load(conversation: Name, after: Int64, limit: Int)
     /// Read queued messages after this sequence, in order, for `retryAll`; then call `sought`.
     case seek(after: Int64, limit: Int)
+    /// The drain includes the failed messages: put those after this sequence back to `queued`, except of paused conversations, then call
+    /// `putBack` and `drainPutBack`.
+    case putBack(conversation: Name?, after: Int64)
     /// The drain has ended: report it, then call `finished`.
     case finish(Report.Stop)
     case raisePrompt

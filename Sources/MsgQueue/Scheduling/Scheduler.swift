@@ -142,6 +142,10 @@ package struct Scheduler {
         /// The latest of those who wait for it; nil: none.
         package internal(set) var deadline: Int64?
         package let batch: Int
+        /// It also sends what was `failed` when it began.
+        package let includesFailed: Bool
+        /// Failed messages up to this sequence were put back; nil: there is nothing more to put back.
+        var putBackThrough: Int64?
         package internal(set) var started = 0
         package internal(set) var report = Report()
         var stop: Report.Stop?
@@ -150,8 +154,16 @@ package struct Scheduler {
 
         package func serves(_ conversation: Name) -> Bool { self.conversation == nil || self.conversation == conversation }
 
-        /// Whether it includes a drain of `scope`.
-        func covers(_ scope: Name?) -> Bool { conversation == nil || conversation == scope }
+        init(number: Int, conversation: Name?, deadline: Int64?, batch: Int, includesFailed: Bool) {
+            (self.number, self.conversation, self.deadline, self.batch) = (number, conversation, deadline, batch)
+            self.includesFailed = includesFailed
+            putBackThrough = includesFailed ? 0 : nil
+        }
+
+        /// Whether it includes a drain of `scope`. One with the failed messages and one without are never the same.
+        func covers(_ scope: Name?, includesFailed: Bool) -> Bool {
+            self.includesFailed == includesFailed && (conversation == nil || conversation == scope)
+        }
 
         /// Another one waits for it, until `later`; nil: without a timeout.
         mutating func extend(to later: Int64?) { deadline = deadline.flatMap { old in later.map { max(old, $0) } } }

@@ -151,19 +151,22 @@ extension Scheduler {
 
     /// Requests a drain of one conversation or (nil) of all. It joins a drain that includes it; otherwise it begins when the current one
     /// has ended. Returns the number of the drain, and whether it begins now.
-    package mutating func drain(_ conversation: Name? = nil, batch: Int, timeout: Int64?, _ now: Moment) -> (number: Int, begins: Bool) {
+    package mutating func drain(
+        _ conversation: Name? = nil, batch: Int, timeout: Int64?, includesFailed: Bool = false, _ now: Moment
+    ) -> (number: Int, begins: Bool) {
         let deadline = timeout.map { now.mono.addingClamped($0) }
-        if let current = session, current.covers(conversation) {
+        if let current = session, current.covers(conversation, includesFailed: includesFailed) {
             session?.extend(to: deadline)
             return (current.number, false)
         }
-        if let place = pending.firstIndex(where: { $0.covers(conversation) }) {
+        if let place = pending.firstIndex(where: { $0.covers(conversation, includesFailed: includesFailed) }) {
             pending[place].extend(to: deadline)
             return (pending[place].number, false)
         }
         drains += 1
         let new = Session(
-            number: drains, conversation: conversation, deadline: deadline, batch: batch == 0 ? defaultBatch : batch)
+            number: drains, conversation: conversation, deadline: deadline, batch: batch == 0 ? defaultBatch : batch,
+            includesFailed: includesFailed)
         guard session == nil else {
             pending.append(new)
             return (drains, false)
@@ -184,6 +187,18 @@ extension Scheduler {
             if prompt == .armed { prompt = .disarmed }
         }
         scheduleAll(now)
+    }
+
+    /// Notes that the current drain put failed messages back: `count` up to the sequence `through`; nil: there are no more.
+    package mutating func drainPutBack(_ count: Int64, through: Int64?) {
+        session?.putBackThrough = through
+        session?.report.putBack += count
+    }
+
+    /// The store refused to put failed messages back: the current drain ends.
+    package mutating func drainPutBackFailed() {
+        session?.putBackThrough = nil
+        session?.stop = .storage
     }
 
     /// Ends the current drain, which was reported. `through` is the last sequence in the store. Outside mode auto the index of the backlog

@@ -20,6 +20,7 @@ extension Scheduler {
             return .endUnreachable(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
         }
         if let stop = endOfSession(now) { return .finish(stop) }
+        if let session, let step = putBack(session) { return step }
         wakeWaiting(now)
         if let step = nextAttempt(now, queued: queued) { return step }
         if let session, isDone(session), !hasDelayedStart(session, now) {
@@ -83,6 +84,13 @@ extension Scheduler {
         if isPaused { return .paused }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
+    }
+
+    /// Whether the drain has failed messages to put back, before it sends anything. Offline or paused they stay `failed`.
+    private func putBack(_ session: Session) -> Step? {
+        guard let through = session.putBackThrough, mayStart, session.isOpen else { return nil }
+        if let conversation = session.conversation, pausedConversations.contains(conversation) { return nil }
+        return .putBack(conversation: session.conversation, after: through)
     }
 
     /// Whether the drain has no attempt in flight and is not waiting for a slot that another conversation uses.

@@ -10,7 +10,7 @@ package enum ControlCall: Sendable, Equatable {
     case statsText
     case state
     case banner(conversation: String?)
-    case drain(conversation: String?, batch: Int, timeout: Int64?)
+    case drain(conversation: String?, batch: Int, timeout: Int64?, includesFailed: Bool = false)
     case retry(String)
     case retryAll(conversation: String?)
     case sendNow(String)

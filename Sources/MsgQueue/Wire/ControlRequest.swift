@@ -89,8 +89,8 @@ package struct ControlRequest: Sendable {
         case "banner": return .banner(conversation: fields.conversation)
         case "drain":
             return .drain(
-                conversation: fields.conversation, batch: Int(clamping: fields.integer("batch") ?? 0), timeout: fields.integer("timeout_ms")
-            )
+                conversation: fields.conversation, batch: Int(clamping: fields.integer("batch") ?? 0),
+                timeout: fields.integer("timeout_ms"), includesFailed: fields.flag("include_failed"))
         case "retry": return .retry(fields.message)
         case "retry_all": return .retryAll(conversation: fields.conversation)
         case "send_now": return .sendNow(fields.message)

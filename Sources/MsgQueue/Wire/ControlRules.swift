@@ -39,7 +39,7 @@ package struct ControlRule: Sendable {
             call: "drain",
             fields: [
                 conversation, Field(name: "batch", kind: .integer(0...Int64(Int32.max))),
-                Field(name: "timeout_ms", kind: .integer(0...Int64.max)),
+                Field(name: "timeout_ms", kind: .integer(0...Int64.max)), Field(name: "include_failed", kind: .boolean),
             ]),
         ControlRule(call: "retry", fields: [message]), ControlRule(call: "retry_all", fields: [conversation]),
         ControlRule(call: "send_now", fields: [message]), ControlRule(call: "edit", fields: [message] + body),

@@ -55,7 +55,7 @@ extension JSONValue {
         self = [
             "stop": .string(WireWords.word(report.stop)), "sent": .integer(report.sent), "failed": .integer(report.failed),
             "discarded": .integer(report.discarded), "remaining": .integer(report.remaining),
-            "remaining_failed": .integer(report.remainingFailed),
+            "remaining_failed": .integer(report.remainingFailed), "put_back": .integer(report.putBack),
         ]
     }
 

@@ -48,16 +48,30 @@ extension SimulatedEngine {
         return message
     }
 
-    /// Puts the failed messages of one conversation or of all back. Returns their sequences.
+    /// Puts the failed messages of one conversation or of all back, and sends them. Returns their sequences.
     package func retryAll(_ conversation: Name?) -> [Int64] {
         guard scheduler.hasTransport, scheduler.network.isOnline || options.mode == .auto, isReady() else { return [] }
+        guard !failed(in: conversation).isEmpty else { return [] }
+        rounds += 1
+        return putBack(failed(in: conversation), round: scheduler.roundNumber ?? rounds) ?? []
+    }
+
+    /// Puts the failed messages back for a drain, except those of some conversations. Returns how many; nil: nothing was changed.
+    func putBack(_ conversation: Name?, except paused: Set<Name>) -> Int? {
+        guard isReady() else { return nil }
+        return putBack(failed(in: conversation).filter { !paused.contains($0.conversation) }, round: 0)?.count
+    }
+
+    private func failed(in conversation: Name?) -> [SimulatedMessage] {
         let sending = sendingSequences
-        let failed = store.all.filter {
+        return store.all.filter {
             $0.progress.status == .failed && (conversation == nil || $0.conversation == conversation) && !sending.contains($0.sequence)
         }.sorted { $0.sequence < $1.sequence }
+    }
+
+    /// Returns their sequences; nil: nothing was changed.
+    private func putBack(_ failed: [SimulatedMessage], round: UInt32) -> [Int64]? {
         guard let last = failed.last else { return [] }
-        rounds += 1
-        let round = scheduler.roundNumber ?? rounds
         var first: [Name: Int64] = [:]
         for message in failed {
             store.update(message.sequence) {
@@ -66,7 +80,7 @@ extension SimulatedEngine {
             if first[message.conversation] == nil { first[message.conversation] = message.sequence }
             expect(expiry: message.expiresAt)
         }
-        guard commit() else { return [] }
+        guard commit() else { return nil }
         for name in first.keys { refreshBlock(name) }
         scheduler.putBack(first, round: round, through: last.sequence, now)
         return failed.map(\.sequence)

@@ -64,6 +64,10 @@ extension SimulatedEngine {
             try observer?.endsUnreachable(sequence, hand)
             try perform(core.requestAborted(store[sequence]?.row, sequence, conversation, hand, now))
         case .timeOut(let token): try timeOut(token)
+        case .putBack(let conversation, _):
+            let count = putBack(conversation, except: scheduler.pausedConversations)
+            scheduler.drainPutBack(Int64(count ?? 0), through: nil)
+            if count == nil { scheduler.drainPutBackFailed() }
         case .finish(let stop): try finish(stop)
         case .raisePrompt:
             try observer?.raisesPrompt()

@@ -23,7 +23,7 @@ def test_the_offline_example_sends_its_messages(tmp_path: Path, receiver: Receiv
     assert (ended.returncode, ended.stderr) == (0, "")
     assert receiver.texts == [f"hello {number}" for number in range(1, 6)]
     # Events and the report are printed by different threads: their order may vary.
-    report = "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0, remaining_failed=0)"
+    report = "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0, remaining_failed=0, put_back=0)"
     assert report in ended.stdout
     assert ended.stdout.count("from_status=SENDING, to_status=SENT") == 5
 

@@ -331,6 +331,7 @@ class DrainOptions(Structure):
         ("batch", c_uint32),
         ("timeout_ms", c_int64),
         ("conversation", c_char_p),
+        ("include_failed", c_bool),
     ]
 
 
@@ -345,6 +346,7 @@ class Report(Structure):
         ("discarded", c_uint64),
         ("remaining", c_uint64),
         ("remaining_failed", c_uint64),
+        ("put_back", c_uint64),
     ]
 
 

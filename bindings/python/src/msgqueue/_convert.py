@@ -202,6 +202,7 @@ def report(source: _abi.Report) -> Report:
         discarded=source.discarded,
         remaining=source.remaining,
         remaining_failed=source.remaining_failed,
+        put_back=source.put_back,
     )
 
 

@@ -22,13 +22,14 @@ _SIGNAL_INTERVAL = 200
 _REPORT_GRACE = 0.2
 
 
-def drain_options(batch: object, timeout: object, conversation: object) -> _abi.DrainOptions:
+def drain_options(batch: object, timeout: object, conversation: object, include_failed: object) -> _abi.DrainOptions:
     """Converts the arguments of `MessageQueue.drain` for C."""
     options: _abi.DrainOptions = _abi.sized(
         _abi.DrainOptions,
         _arguments.unsigned("batch", batch, bits=31),
         _arguments.timeout("timeout", timeout),
         _arguments.optional_text("conversation", conversation),
+        _arguments.flag("include_failed", include_failed),
     )
     return options
 
@@ -40,12 +41,20 @@ class Drains:
         self._handle = handle
         self._queries = queries
 
-    def drain(self, batch: int = 0, timeout: float | None = None, conversation: str | None = None) -> Report:
+    def drain(
+        self,
+        batch: int = 0,
+        timeout: float | None = None,
+        conversation: str | None = None,
+        *,
+        include_failed: bool = False,
+    ) -> Report:
         """Sends what is due, in order, and returns when nothing is due any more.
 
         The events of the drain have been delivered when it returns. Only one drain runs at a time. A second call that
         asks for the same, or for one conversation while all are drained, joins the first and gets the same report; any
-        other begins its drain when the first has ended. Inside a callback it only starts one (Stop.STARTED). Do not
+        other, also one with another `include_failed`, begins its drain when the first has ended.
+        Inside a callback it only starts one (Stop.STARTED). Do not
         hold a lock that a callback takes.
 
         On a polled queue this call runs the callbacks itself when no other thread polls, and waits for one that it
@@ -61,6 +70,8 @@ class Drains:
                 drain or an event handler does not return. The drain starts no attempt after the latest timeout of the
                 calls that joined it. None: without end.
             conversation: Only its messages are sent and counted; None: all.
+            include_failed: First puts the failed messages back to queued, as `retry_all` does, and sends them with the
+                others. While offline or paused they stay failed.
 
         Returns:
             What was done, and why the drain stopped.
@@ -69,7 +80,7 @@ class Drains:
             InvalidError: An argument is out of range.
             NoTransportError: The queue has no transport.
         """
-        options = drain_options(batch, timeout, conversation)
+        options = drain_options(batch, timeout, conversation, include_failed)
         threads = self._handle.poll_threads
         if threads is not None and threads.answers_here:
             # Inside a transport that this package called. The drain waits for this attempt: waiting for the drain here

@@ -251,8 +251,10 @@ class Report:
     remaining: int
     """Queued or being sent when it ended."""
     remaining_failed: int = field(default=0, compare=False)
-    """Failed when it ended; a drain does not send them, `retry_all` does. Not part of a comparison of reports, which
-    compares what the drains did."""
+    """Failed when it ended. A drain sends none of what was failed before it, unless `include_failed` is set. Not part
+    of a comparison of reports, which compares what the drains did."""
+    put_back: int = 0
+    """Were failed, and were put back to queued (`include_failed`)."""
 
 
 @dataclass(frozen=True)

@@ -281,12 +281,20 @@ class MessageQueue:
     pause: Final = changes(PolledQueue.pause)
     resume: Final = changes(PolledQueue.resume)
 
-    async def drain(self, batch: int = 0, timeout: float | None = None, conversation: str | None = None) -> Report:
+    async def drain(
+        self,
+        batch: int = 0,
+        timeout: float | None = None,
+        conversation: str | None = None,
+        *,
+        include_failed: bool = False,
+    ) -> Report:
         """Sends what is due, in order, and returns when nothing is due any more.
 
         The events of the drain have been delivered when it returns. Only one drain runs at a time. A second call that
         asks for the same, or for one conversation while all are drained, joins the first and gets the same report; any
-        other begins its drain when the first has ended. Cancelled, it only stops waiting. Inside an attempt it
+        other, also one with another `include_failed`, begins its drain when the first has ended.
+        Cancelled, it only stops waiting. Inside an attempt it
         only starts one (Stop.STARTED).
 
         Args:
@@ -294,6 +302,8 @@ class MessageQueue:
             timeout: Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
                 drain. The drain that it began starts no attempt after that. None: without end.
             conversation: Only its messages are sent and counted; None: all.
+            include_failed: First puts the failed messages back to queued, as `retry_all` does, and sends them with the
+                others. While offline or paused they stay failed.
 
         Returns:
             What was done, and why the drain stopped.
@@ -302,7 +312,7 @@ class MessageQueue:
             InvalidError: An argument is out of range.
             NoTransportError: The queue has no transport.
         """
-        options = drain_options(batch, timeout, conversation)
+        options = drain_options(batch, timeout, conversation, include_failed)
         return await self._calls.opened.drain(options)
 
     async def set_transport(self, transport: Transport | None) -> None:

@@ -140,6 +140,7 @@ COMMANDS = (
         ),
         (
             _conversation,
+            _argument("--failed", action="store_true", help="sends the failed ones, too"),
             _argument("--batch", metavar="N", type=_number(0, 2**31 - 1), help="at most so many attempts (0: all)"),
             _argument("--timeout", metavar="SECONDS", type=_number(0, 10**9), help="ends after so long"),
             _argument("--to", metavar="URL", help="without an owner: posts each message to this URL (http or https)"),

@@ -34,6 +34,7 @@ def drain(session: Session, arguments: Namespace) -> int:
                 conversation=arguments.conversation,
                 batch=arguments.batch,
                 timeout_ms=None if arguments.timeout is None else arguments.timeout * 1000,
+                **({"include_failed": True} if arguments.failed else {}),
             )
         except control.NotRunningError:
             # Its last events may not have been read yet.
@@ -78,6 +79,8 @@ def _sentence(report: dict[str, Any]) -> str:
     parts = [f"{report['sent']:,} sent", f"{report['failed']:,} failed", f"{report['remaining']:,} left"]
     if report["discarded"]:
         parts.append(f"{report['discarded']:,} discarded")
+    if report.get("put_back"):
+        parts.append(f"{report['put_back']:,} of them had failed before")
     return f"{', '.join(parts)}; ended: {report['stop']}"
 
 

@@ -62,11 +62,15 @@ export class Actions {
 
   // ---------------------------------------------------------------- the queue, or one conversation
 
-  /** @param {string|null} conversation */
-  sendAll(conversation) {
+  /**
+   * @param {string|null} conversation
+   * @param {boolean} [withFailed] What failed is sent, too.
+   */
+  sendAll(conversation, withFailed = false) {
     return this.once("drain", async () => {
       this.drains += 1;
-      const report = await this.server.call("drain", scoped(conversation)).catch((problem) => {
+      const fields = withFailed ? { ...scoped(conversation), include_failed: true } : scoped(conversation);
+      const report = await this.server.call("drain", fields).catch((problem) => {
         this.drains -= 1;
         throw problem;
       });

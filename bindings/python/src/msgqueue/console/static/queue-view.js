@@ -54,6 +54,7 @@ export class QueueView {
     this.title = h("h1", {});
     this.reason = h("p", { class: "reason" });
     this.sendAll = button("send", "Send All", "orange", () => this.startSending());
+    this.sendFailed = button("send", "Send All with the failed", "", () => this.startSending(true));
     this.retryAll = button("retry", "Retry all", "", () => actions.retryAll(conversation));
     this.pause = button("pause", "Pause", "", () => actions.pause(null));
     this.resume = button("play", "Resume", "", () => actions.resume(null));
@@ -100,6 +101,7 @@ export class QueueView {
           "div",
           { class: "view-buttons" },
           this.sendAll,
+          this.sendFailed,
           this.retryAll,
           conversation === null && this.pause,
           conversation === null && this.resume,
@@ -137,11 +139,13 @@ export class QueueView {
     setText(this.reason, this.reasonText(counts));
     // While offline the bar has this button.
     this.sendAll.hidden = counts.queued === 0 || queue.isOffline;
+    this.sendFailed.hidden = counts.queued === 0 || counts.failed === 0 || queue.isOffline || queue.state.paused;
     this.retryAll.hidden = counts.failed === 0;
     this.pause.hidden = queue.state.paused;
     this.resume.hidden = !queue.state.paused;
     const isBusy = queue.running.has("drain") || (queue.state.draining && !queue.state.paused && !queue.isOffline);
     setAttribute(this.sendAll, "aria-disabled", isBusy ? "true" : null);
+    setAttribute(this.sendFailed, "aria-disabled", isBusy ? "true" : null);
     setAttribute(this.retryAll, "aria-disabled", queue.running.has("retry_all") ? "true" : null);
     for (const { filter, number } of this.filters) setText(number, count(filter.number(counts)));
   }
@@ -167,9 +171,9 @@ export class QueueView {
     this.pages.reload();
   }
 
-  startSending() {
+  startSending(withFailed = false) {
     this.returnTo = this.router.previous;
-    this.actions.sendAll(this.conversation);
+    this.actions.sendAll(this.conversation, withFailed);
   }
 
   /** Returns to where the person came from when Send All has sent everything. */

@@ -1,0 +1,92 @@
+/// Puts failed messages back to `queued` in their places, for `retryAll` and for a drain that includes them. Under the engine's lock.
+final class FailedMessages {
+    private let context: EngineContext
+    private let store: Store
+    private let events: EventDelivery
+    private let maintenance: Maintenance
+    private let transactions: Transactions
+    private let writes: PendingWrites
+
+    init(_ parts: EngineParts) {
+        (context, store, events) = (parts.context, parts.context.store, parts.events)
+        (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
+    }
+
+    /// The failed messages of one conversation or (nil) of all. They are put back by several transactions, between which the lock may be
+    /// released.
+    struct Search {
+        let conversation: Name?
+        /// Messages of these conversations stay failed.
+        let paused: Set<Name>
+        /// The number of messages that were put back.
+        fileprivate(set) var count: Int64 = 0
+        /// The last sequence processed.
+        fileprivate(set) var after: Int64
+        /// The last sequence to process. Messages that fail later are not included, even if they were put back before.
+        fileprivate var through = Int64.max
+        /// The number of messages per transaction.
+        fileprivate var limit = 256
+
+        init(_ conversation: Name?, after: Int64 = 0, paused: Set<Name> = []) {
+            (self.conversation, self.after, self.paused) = (conversation, after, paused)
+        }
+    }
+
+    /// Puts the next messages back, as part of this round (0: none). Returns false if there are no more.
+    func putBack(_ search: inout Search, round: UInt32) throws(QueueError) -> Bool {
+        try writes.requireSaved()
+        search.through = min(search.through, store.lastSequence)
+        while true {
+            do throws(QueueError) { return try putBackTogether(&search, round) } catch {
+                // On a full disk, use smaller transactions.
+                guard error.isFull, search.limit > 1 else { throw error }
+                search.limit /= 4
+            }
+        }
+    }
+
+    /// Puts the next messages back in one transaction. Returns false if there are no more.
+    private func putBackTogether(_ search: inout Search, _ round: UInt32) throws(QueueError) -> Bool {
+        let sequences = try store.failed(in: search.conversation, after: search.after, through: search.through, limit: search.limit)
+        guard let last = sequences.last else { return false }
+        let now = context.ports.moment
+        var rows: [Row] = []
+        let isLeast = search.limit == 1
+        try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
+            rows.removeAll(keepingCapacity: true)
+            for sequence in sequences {
+                guard let row = try failedRow(sequence), !search.paused.contains(row.conversation) else { continue }
+                try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiresAt, round: round, now: now.wall))
+                rows.append(row)
+            }
+        }
+        var first: [Name: Int64] = [:]
+        for row in rows {
+            if first[row.conversation] == nil { first[row.conversation] = row.sequence }
+            if row.expiresAt > now.wall { maintenance.expires(at: row.expiresAt) }
+            events.emit(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: row.conversation.text, from: .failed, to: .queued, attempt: 0, failure: nil, at: now.wall)
+                ))
+        }
+        for name in first.keys { writes.refreshBlock(name) }
+        context.core.scheduler.putBack(first, round: round, through: last, now)
+        events.countsChanged()
+        search.count += Int64(rows.count)
+        search.after = last
+        return sequences.count == search.limit
+    }
+
+    /// Reads a failed message; nil: it is damaged and stays failed.
+    private func failedRow(_ sequence: Int64) throws(QueueError) -> Row? {
+        do throws(QueueError) {
+            guard let row = try store.row(at: sequence, .none), row.progress.status == .failed else { return nil }
+            return row
+        } catch {
+            guard error.code == .corrupt else { throw error }
+            Log.error("\(store.path): \(error.detail)")
+            return nil
+        }
+    }
+}
