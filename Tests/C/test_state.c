@@ -356,7 +356,8 @@ TEST(H7_Q2_texts_promise_sending_only_if_it_happens) {
                                                                     : "You're offline. Another message of this conversation goes first.",
                  explain(&scene, id).text);
     }
-    CHECK(banner_is(&scene, "You're offline. 3 messages queued."));
+    CHECK(banner_is(&scene, modes[index].mode == MSGQ_MODE_AUTO ? "You're offline. 3 messages queued. They will be sent when connected."
+                                                                : "You're offline. 3 messages queued."));
     CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, NULL));
     CHECK_TEXT("You're offline. Sending is paused.", explain(&scene, "m1").text);
     CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));

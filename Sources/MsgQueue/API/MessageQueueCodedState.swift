@@ -151,7 +151,8 @@ extension MessageQueue.Report: Codable {
             failed: try fields.value("failed", or: 0),
             discarded: try fields.value("discarded", or: 0),
             remaining: try fields.value("remaining", or: 0),
-            remainingFailed: try fields.value("remainingFailed", or: 0))
+            remainingFailed: try fields.value("remainingFailed", or: 0),
+            putBack: try fields.value("putBack", or: 0))
     }
 
     /// Writes each property under its name.
@@ -163,6 +164,7 @@ extension MessageQueue.Report: Codable {
         try fields.encode(discarded, forKey: "discarded")
         try fields.encode(remaining, forKey: "remaining")
         try fields.encode(remainingFailed, forKey: "remainingFailed")
+        try fields.encode(putBack, forKey: "putBack")
     }
 }
 
