@@ -1,9 +1,16 @@
 /* Drains that include the failed messages. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
+#include "faults.h"
+#include "files.h"
 #include "post.h"
+#include "stub.h"
 
 /* Opens a queue with m1 to m4 of ana and n1 of ben, of which m1, m3 and n1 have failed. */
 static void begin(struct post *post, msgq_mode mode) {
@@ -21,13 +28,17 @@ static void begin(struct post *post, msgq_mode mode) {
   put_each(&post->scene, { "m4", "ana", "hello" }, { "m5", "ana", "hello" });
 }
 
-static msgq_report drain_failed(struct post *post, const char *conversation) {
+static msgq_report drain_with_failed(msgq_queue *queue, const char *conversation) {
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
   msgq_report report = MSGQ_REPORT_INIT;
   options.include_failed = true;
   options.conversation = conversation;
-  CHECK_RESULT(MSGQ_OK, msgq_drain(post->scene.queue, &options, &report));
+  CHECK_RESULT(MSGQ_OK, msgq_drain(queue, &options, &report));
   return report;
+}
+
+static msgq_report drain_failed(struct post *post, const char *conversation) {
+  return drain_with_failed(post->scene.queue, conversation);
 }
 
 TEST(Q23_a_drain_with_the_failed_messages_sends_them_in_their_places) {
@@ -146,4 +157,100 @@ TEST(Q23_many_failed_messages_are_put_back_before_the_first_is_sent) {
   msgq_report report = drain_failed(&post, NULL);
   CHECK(report.sent == count && report.put_back == count && report.remaining_failed == 0);
   post_end(&post);
+}
+
+/* More than one transaction puts back. */
+enum { many_failed = 300 };
+
+/* Makes a store with failed messages and closes it. */
+static void fill_with_failed(struct scene *scene, struct stub *stub, struct snapshot *before) {
+  char id[16];
+  stub_begin_open(stub, scene, MSGQ_VERDICT_REJECTED);
+  for (int number = 0; number < many_failed; number++) {
+    snprintf(id, sizeof id, "m%03d", number);
+    put(scene, id, "ana", "hello");
+  }
+  CHECK_NUMBER(many_failed, drain(scene).failed);
+  scene_close(scene);
+  stub->verdict = MSGQ_VERDICT_SENT;
+  snapshot_take(before, scene->directory);
+}
+
+/* Returns how many are no longer failed; they must be the first ones. */
+static unsigned put_back_of(struct scene *scene) {
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  msgq_page *page = NULL;
+  unsigned count = 0;
+  filter.limit = many_failed;
+  REQUIRE_OK(msgq_list(scene->queue, &filter, &page));
+  CHECK_NUMBER(many_failed, msgq_list_size(page));
+  while (count < msgq_list_size(page) && msgq_list_at(page, count)->status != MSGQ_STATUS_FAILED) count++;
+  for (size_t index = count; index < msgq_list_size(page); index++) {
+    if (!CHECK(msgq_list_at(page, index)->status == MSGQ_STATUS_FAILED)) break;
+  }
+  msgq_list_free(page);
+  return count;
+}
+
+TEST(Q23_a_store_that_rejects_writes_ends_the_drain_and_leaves_a_whole_prefix) {
+  struct scene scene;
+  struct stub stub;
+  struct snapshot before;
+  unsigned none = 0, some = 0;
+  fill_with_failed(&scene, &stub, &before);
+  for (int number = 1; number <= 41; number += 2) {
+    snapshot_restore(&before, scene.directory);
+    stub_open(&stub, &scene);
+    fault_error(scene.directory, number, 1 << 30, ENOSPC);
+    msgq_report report = drain_with_failed(scene.queue, NULL);
+    bool has_failed = fault_errors() > 0;
+    if (has_failed) CHECK_NUMBER(MSGQ_STOP_STORAGE, report.stop);
+    CHECK_NUMBER(report.put_back, put_back_of(&scene));
+    CHECK_NUMBER(many_failed - report.put_back, report.remaining_failed);
+    none += has_failed && report.put_back == 0;
+    some += has_failed && report.put_back > 0;
+    fault_error("", 0, 0, 0);
+    scene_close(&scene);
+    stub_open(&stub, &scene);
+    report = drain_with_failed(scene.queue, NULL);
+    CHECK(report.remaining == 0 && report.remaining_failed == 0);
+    CHECK_NUMBER(many_failed, counts_of(&scene, NULL).sent);
+    scene_close(&scene);
+  }
+  CHECK(none > 0 && some > 0);
+  snapshot_free(&before);
+  scene_end(&scene);
+}
+
+TEST(Q23_a_kill_during_the_drain_leaves_a_whole_prefix) {
+  struct scene scene;
+  struct stub stub;
+  struct snapshot before;
+  unsigned kills = 0, puts = 0;
+  fill_with_failed(&scene, &stub, &before);
+  for (int number = 1; number <= 41; number += 2) {
+    snapshot_restore(&before, scene.directory);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      stub_open(&stub, &scene);
+      fault_change(scene.directory, number);
+      drain_with_failed(scene.queue, NULL);
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    kills += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    stub_open(&stub, &scene);
+    unsigned back = put_back_of(&scene);
+    puts += back > 0;
+    msgq_report report = drain_with_failed(scene.queue, NULL);
+    CHECK_NUMBER(many_failed - back, report.put_back);
+    CHECK(report.remaining == 0 && report.remaining_failed == 0);
+    CHECK_NUMBER(many_failed, counts_of(&scene, NULL).sent);
+    scene_close(&scene);
+  }
+  CHECK(kills > 10 && puts > 0 && puts < 21);
+  snapshot_free(&before);
+  scene_end(&scene);
 }

@@ -387,6 +387,42 @@ def test_Q6_send_all_reports_what_failed(opened: Opener, show: Shower, transport
     page.see(".empty h2", "No queued messages")
 
 
+# ---------------------------------------------------------------- Q23
+
+
+def test_Q23_send_all_takes_the_failed_messages_along(opened: Opener, show: Shower, transport: Transport) -> None:
+    queue = opened()
+    transport.answer("message 1", Outcome.reject(code=400))
+    transport.answer("message 3", Outcome.reject(code=400))
+    fill(queue, 3)
+    assert queue.drain().failed == 2
+    page = show(queue)
+    page.see_texts(".row .badge", ["Failed", "Failed"])
+    # With nothing queued "Retry all" does the same.
+    assert not page.has("Send All with the failed")
+    queue.enqueue("message 4", conversation="ana")
+    page.see_texts(".row .badge", ["Failed", "Failed", "Queued"])
+    queue.pause()
+    page.until(lambda: not page.has("Send All with the failed"))
+    queue.resume()
+    page.press("Send All with the failed", ".view-head")
+    page.see(".notice p", "3 messages sent.")
+    assert transport.sent[3:] == ["message 1", "message 3", "message 4"]
+    assert queue.counts().failed == 0
+
+
+def test_Q23_send_all_alone_leaves_the_failed_messages(opened: Opener, show: Shower, transport: Transport) -> None:
+    queue = opened()
+    transport.answer("message 1", Outcome.reject(code=400))
+    fill(queue, 1)
+    queue.drain()
+    queue.enqueue("message 2", conversation="ana")
+    page = show(queue)
+    page.press("Send All", ".view-head")
+    page.see(".notice p", "1 message sent.")
+    assert queue.counts().failed == 1
+
+
 # ---------------------------------------------------------------- Q19
 
 

@@ -80,7 +80,7 @@ def _sentence(report: dict[str, Any]) -> str:
     if report["discarded"]:
         parts.append(f"{report['discarded']:,} discarded")
     if report.get("put_back"):
-        parts.append(f"{report['put_back']:,} of them had failed before")
+        parts.append(f"{report['put_back']:,} had failed before")
     return f"{', '.join(parts)}; ended: {report['stop']}"
 
 
