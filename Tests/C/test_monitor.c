@@ -24,7 +24,7 @@ TEST_NETWORK(H8_an_empty_network_is_offline) {
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(MSGQ_REASON_OFFLINE, reason_of(&scene, "a")); /* known when msgq_monitor_start returns */
   AWAIT_OFFLINE(&scene);
-  CHECK(banner_is(&scene, "You're offline. 1 message queued."));
+  CHECK(banner_is(&scene, "You're offline. 1 message queued. It will be sent when connected."));
   /* A default route on the loopback device does not count, and neither does an address without a default route. */
   net_pair("va", 1);
   net_run("ip route add default dev lo");

@@ -246,7 +246,7 @@ def test_H8_the_monitor_begins_with_the_current_state_and_the_backlog_is_sent_wh
         # start_monitor returns with the state known, so this message is not sent at once.
         id = queue.enqueue("hello")
         assert queue.explain(id).code.name == "OFFLINE"
-        assert queue.banner() == "You're offline. 1 message queued."
+        assert queue.banner() == "You're offline. 1 message queued. It will be sent when connected."
         pair(0)
         ip("address add 192.0.2.1/24 dev veth0")
         ip("link set veth0 up")
