@@ -201,7 +201,7 @@ def test_Q14_R11_every_method_of_the_plain_queue_works(store: Path, receiver: Re
         assert [each.name for each in await queue.conversations()] == ["ana", "ben"]
         assert (await queue.counts("ana")).queued == 1
         assert (await queue.explain(id)).code.name == "OFFLINE"
-        assert await queue.banner() == "You're offline. 2 messages queued."
+        assert await queue.banner() == "You're offline. 2 messages queued. They will be sent when connected."
         await queue.backup(store.with_suffix(".copy"))
         await queue.delete("2")
         await queue.pause("ana")
