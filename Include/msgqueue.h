@@ -916,6 +916,11 @@ msgq_result msgq_pause(msgq_queue *queue, const char *conversation);
 /* Ends a pause of the same scope. Errors: PERMISSION (read_only). */
 msgq_result msgq_resume(msgq_queue *queue, const char *conversation);
 
+/* The "no" to a MSGQ_EVENT_PROMPT: what is queued stays queued, and MSGQ_EVENT_PROMPT_WITHDRAWN
+   follows. The next prompt comes as after one that expired. OK also without a prompt.
+   Errors: PERMISSION (read_only). */
+msgq_result msgq_withdraw_prompt(msgq_queue *queue);
+
 /* ----------------------------------------------------------------------- 8. One message */
 
 typedef struct msgq_message {
@@ -1260,7 +1265,8 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_SUMMARY,          /* counts, connectivity: after every change of them; several changes
                                   may share one */
   MSGQ_EVENT_CONNECTIVITY,     /* connectivity, link, metered; text: the reason for being offline */
-  MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes */
+  MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes,
+                                  msgq_withdraw_prompt the no */
   MSGQ_EVENT_PROMPT_WITHDRAWN, /* it was answered, expired, or there is nothing to ask any more */
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
   MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
@@ -1443,8 +1449,8 @@ typedef struct msgq_state {
 /* clang-format on */
 
 /* The state of the queue, as the events before reported it: after MSGQ_EVENT_RESYNC, or for a
-   caller that came later. It reads nothing from the store, so that it takes as long with a million
-   messages as with one. Also for a queue opened with read_only. */
+   caller that came later. It reads at most the first 64 queued messages, while offline in mode auto
+   1,001, so that it takes no longer with a million. Also for a queue opened with read_only. */
 msgq_result msgq_get_state(msgq_queue *queue, msgq_state *out);
 
 /* ----------------------------------------------------------------- 13. Texts for people */

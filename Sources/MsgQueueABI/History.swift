@@ -184,3 +184,8 @@ public func msgq_resume(_ queue: OpaquePointer!, _ conversation: UnsafePointer<C
         try engine.resume(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
     }
 }
+
+@_cdecl("msgq_withdraw_prompt") @implementation
+public func msgq_withdraw_prompt(_ queue: OpaquePointer!) -> msgq_result {
+    status { () throws(QueueError) in try Handles.engine(queue).withdrawPrompt() }
+}

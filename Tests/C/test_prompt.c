@@ -148,3 +148,25 @@ TEST(Q4_a_drain_before_the_prompt_replaces_it) {
   CHECK_NUMBER(0, prompts(&post));
   post_end(&post);
 }
+
+TEST(Q22_no_withdraws_the_prompt_and_sends_nothing) {
+  struct post post;
+  begin_asking(&post, 2, 60000, 0);
+  CHECK_RESULT(MSGQ_OK, msgq_withdraw_prompt(post.scene.queue)); /* there is none */
+  set_online(&post.scene);
+  AWAIT(prompts(&post) == 1);
+  CHECK(state_of(&post.scene).has_prompt);
+  for (int call = 0; call < 2; call++) CHECK_RESULT(MSGQ_OK, msgq_withdraw_prompt(post.scene.queue));
+  CHECK(!state_of(&post.scene).has_prompt);
+  AWAIT(withdrawn(&post) == 1);
+  pause_ms(100);
+  CHECK(prompts(&post) == 1 && withdrawn(&post) == 1);
+  CHECK_NUMBER(2, counts_of(&post.scene, NULL).queued);
+  CHECK_NUMBER(0, receiver_requests(post.receiver, NULL));
+  /* The next return of the connection asks again, and a drain is still a yes. */
+  set_offline(&post.scene);
+  set_online(&post.scene);
+  AWAIT(prompts(&post) == 2);
+  CHECK_NUMBER(2, drain(&post.scene).sent);
+  post_end(&post);
+}

@@ -47,6 +47,9 @@ extension MessageQueue {
     /// Ends a pause of the same scope.
     public func resume(conversation: String? = nil) throws(Error) { try engine.resume(conversation) }
 
+    /// Answers a prompt with no: what is queued stays queued, and ``Event/promptWithdrawn`` follows. Without a prompt it does nothing.
+    public func withdrawPrompt() throws(Error) { try engine.withdrawPrompt() }
+
     // MARK: The environment
 
     /// Reports that the program went to the background or came to the foreground. In the background the engine does not start sending,

@@ -66,6 +66,23 @@ import Testing
         try await queue.close()
     }
 
+    @Test func Q22_no_withdraws_the_prompt() async throws {
+        var options = MessageQueue.Options(mode: .ask)
+        (options.onlineDebounce, options.promptTimeout, options.initialConnectivity) = (.zero, .seconds(3600), .offline)
+        let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
+        let log = EventLog(queue.events)
+        try queue.withdrawPrompt()
+        try queue.enqueue("1")
+        try queue.setConnectivity(.online)
+        #expect(try queue.state().prompt != nil)
+        try queue.withdrawPrompt()
+        #expect(try queue.state().prompt == nil)
+        #expect(await eventually { log.events.contains(.promptWithdrawn) })
+        #expect(try queue.counts().queued == 1)
+        try await queue.close()
+        #expect(throws: MessageQueue.Error.self) { try queue.withdrawPrompt() }
+    }
+
     /// The prompt has expired, but no timer has run since.
     @Test func Q20_an_expired_prompt_is_not_in_the_state_also_before_the_timer_runs() throws {
         let bench = try EngineBench { ($0.mode, $0.onlineDebounce) = (.ask, 0) }

@@ -538,6 +538,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_drain_async": (c_int, [_queue, POINTER(DrainOptions), DrainedFunction, c_void_p]),
     "msgq_pause": (c_int, [_queue, c_char_p]),
     "msgq_resume": (c_int, [_queue, c_char_p]),
+    "msgq_withdraw_prompt": (c_int, [_queue]),
     "msgq_set_connectivity": (c_int, [_queue, c_int, c_int, c_bool]),
     "msgq_set_connectivity_reason": (c_int, [_queue, c_int, c_int, c_bool, c_char_p]),
     "msgq_monitor_start": (c_int, [_queue]),

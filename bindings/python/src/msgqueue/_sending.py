@@ -85,6 +85,13 @@ class Sending:
         name = _arguments.optional_text("conversation", conversation)
         self._handle.check(self._handle.lib.msgq_resume(self._handle.pointer, name))
 
+    def withdraw_prompt(self) -> None:
+        """Answers a prompt of mode ASK with no: what is queued stays queued, and EventKind.PROMPT_WITHDRAWN follows.
+
+        Without a prompt it does nothing. The next prompt comes as after one that expired.
+        """
+        self._handle.check(self._handle.lib.msgq_withdraw_prompt(self._handle.pointer))
+
 
 def _token(token: object) -> int:
     return _arguments.unsigned("token", token, bits=64)

@@ -282,7 +282,7 @@ class EventKind(_Named):
     CONNECTIVITY = 2
     """connectivity, link, metered; text: why there is no connection."""
     PROMPT = 3
-    """Send these now? `drain` answers with yes: prompt."""
+    """Send these now? `drain` answers with yes, `withdraw_prompt` with no: prompt."""
     PROMPT_WITHDRAWN = 4
     """The prompt was answered, expired, or there is nothing to ask any more."""
     DRAIN_STARTED = 5

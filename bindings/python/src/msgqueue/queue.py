@@ -364,6 +364,7 @@ class MessageQueue:
     complete_batch: Final = forward("_sending", Sending.complete_batch)
     pause: Final = forward("_sending", Sending.pause)
     resume: Final = forward("_sending", Sending.resume)
+    withdraw_prompt: Final = forward("_sending", Sending.withdraw_prompt)
 
     # ---------------------------------------------------------------- environment
 

@@ -280,6 +280,7 @@ class MessageQueue:
     complete_batch: Final = answers(PolledQueue.complete_batch)
     pause: Final = changes(PolledQueue.pause)
     resume: Final = changes(PolledQueue.resume)
+    withdraw_prompt: Final = changes(PolledQueue.withdraw_prompt)
 
     async def drain(
         self,
