@@ -207,7 +207,8 @@ def test_H7_the_texts_depend_on_the_mode(
     assert queue.banner() == queue.state().text == banner
     id = queue.enqueue("hello")
     assert queue.explain(id).text == explanation
-    assert queue.banner() == queue.state().text == "You're offline. 1 message queued."
+    promise = " It will be sent when connected." if mode is Mode.AUTO else ""
+    assert queue.banner() == queue.state().text == f"You're offline. 1 message queued.{promise}"
 
 
 def test_Q2_A7_the_summary_can_be_read_at_any_time(opened: Opener, http: HttpTransport) -> None:
