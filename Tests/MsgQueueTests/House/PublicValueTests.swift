@@ -29,6 +29,8 @@ import Testing
             // The types around the current line, with their indentation.
             var around: [(indentation: Int, name: String)] = []
             for line in try String(contentsOf: file, encoding: .utf8).split(separator: "\n") {
+                // Most lines have none of these words; a search for the pattern takes much longer.
+                guard ["struct ", "enum ", "class ", "extension "].contains(where: { line.contains($0) }) else { continue }
                 let indentation = line.prefix { $0 == " " }.count
                 guard let match = line.firstMatch(of: /^ *(.*?)\b(struct|enum|class|extension) ([\w.]+)(?:<[^>]*>)?[^:{]*(?:: ([^{]*))?/)
                 else {
