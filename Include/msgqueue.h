@@ -454,7 +454,9 @@ typedef struct msgq_options {
   /* 0: no limit. Attempts of every kind that begin in a second (automatic and direct ones, retries,
      drains, msgq_retry, msgq_send_now; pending ones too): more than 0, at most 1,000,000, also a
      fraction. In any T seconds of the monotonic clock at most rate_per_second * T + rate_burst
-     begin; an attempt begins with the call of the transport. Waits are rounded up to milliseconds.
+     begin; an attempt begins with the call of the transport. The clock is read right before the
+     call: a thread that loses the processor in between calls later, and the next call may then
+     follow sooner by as much. Waits are rounded up to milliseconds.
      Later attempts make up for that only within rate_burst: with a burst of 1 each wait is up to a
      millisecond longer, which matters from about 100 per second. At most rate_burst begin in one
      millisecond. The attempts of an earlier process are not known: the allowance is empty after

@@ -37,6 +37,10 @@ static inline int platform_rename_exclusively(const char *old_path, const char *
   return renameat2(-100 /* AT_FDCWD */, old_path, -100, new_path, 1 /* RENAME_NOREPLACE */);
 }
 
+/* Access to a number that another thread accesses at the same time. */
+static inline void platform_atomic_store(int64_t *place, int64_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
+static inline int64_t platform_atomic_load(const int64_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }
+
 extern int fallocate(int descriptor, int mode, off_t offset, off_t length);
 extern long syscall(long number, ...);
 

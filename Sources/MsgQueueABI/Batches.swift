@@ -25,7 +25,7 @@ public func msgq_set_batch_transport(
             return try engine.setTransport(nil)
         }
         try engine.setTransport(
-            Registration(batches: batches.limits, { batches.call(transport, host, $0) }, release: host.releasing))
+            Registration(.batch({ batches.call(transport, host, $0, $1) }, batches.limits), release: host.releasing))
     }
 }
 
@@ -60,7 +60,9 @@ private struct BatchLayout: Sendable {
     }
 
     /// Calls a host's C transport. Returns an outcome for each delivery.
-    func call(_ transport: msgq_batch_transport_fn, _ host: HostContext, _ deliveries: [Delivery]) -> [Outcome] {
+    func call(
+        _ transport: msgq_batch_transport_fn, _ host: HostContext, _ deliveries: [Delivery], _ begins: () -> Void
+    ) -> [Outcome] {
         let memory: UnsafeMutableRawPointer
         do throws(QueueError) { memory = try Block.make { build(&$0, deliveries) } } catch {
             // The transport was not called, so nothing was sent.
@@ -68,6 +70,7 @@ private struct BatchLayout: Sendable {
         }
         defer { free(memory) }
         let outcomes = memory + deliveries.count * deliverySize
+        begins()
         transport(
             host.pointer, memory.assumingMemoryBound(to: msgq_delivery.self), deliveries.count,
             outcomes.assumingMemoryBound(to: msgq_outcome.self))

@@ -30,12 +30,12 @@ public func msgq_set_transport(
             defer { engine.release(host.releasing) }
             return try engine.setTransport(nil)
         }
-        try engine.setTransport(Registration({ call(transport, host, $0) }, release: host.releasing))
+        try engine.setTransport(Registration(.single { call(transport, host, $0, $1) }, release: host.releasing))
     }
 }
 
 /// Calls a host's C transport.
-private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ delivery: Delivery) -> Outcome {
+private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ delivery: Delivery, _ begins: () -> Void) -> Outcome {
     let memory: UnsafeMutableRawPointer
     do throws(QueueError) {
         memory = try Block.make { block in
@@ -58,6 +58,7 @@ private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ deliver
         // An empty body has an address, too; any one will do.
         struct_.pointee.body = body.baseAddress.map { UnsafeRawPointer($0) } ?? UnsafeRawPointer(memory)
         var answer = defaultOutcome
+        begins()
         let verdict = transport(host.pointer, struct_, &answer)
         return outcome(verdict, answer)
     }

@@ -14,6 +14,8 @@ final class AttemptRunner {
     private var transport: Registration<Transport>?
     /// Releases of replaced transports whose last call has returned.
     private var dueReleases: [@Sendable () -> Void] = []
+    /// Calls that have not been counted against the rate.
+    private var begun: [(starts: [Core.Start], beginning: CallBeginning)] = []
 
     init(
         _ context: EngineContext, _ health: StoreHealth, _ calls: CallQueue, _ host: HostCalls, _ transactions: Transactions,
@@ -175,8 +177,7 @@ final class AttemptRunner {
     /// commit.
     func make(_ call: CallQueue.Call, thenBegin begin: () -> Void) {
         host.beginTransportCall()
-        let calledAt = ports.mono()
-        for attempt in call.attempts { context.core.called(attempt.start, at: calledAt) }
+        if let beginning = call.beginning { begun.append((call.attempts.map(\.start), beginning)) }
         host.call { calls.make(call) { context.isOwnProcess } }
         handleReturned()
         if calls.hasWaiting { writes.commit() } else { begin() }
@@ -192,10 +193,22 @@ final class AttemptRunner {
         runReleases()
     }
 
+    /// Counts the calls against the rate that have begun. Until then they are judged as if they began now.
+    func countBegun() {
+        begun.removeAll { starts, beginning in
+            guard let time = beginning.time else { return false }
+            for start in starts { context.core.called(start, at: time) }
+            return true
+        }
+    }
+
     private func handleReturned() {
         guard !context.isForkedChild else { return }
+        countBegun()
         for (call, outcomes) in calls.takeReturned() {
             if let outcomes { returned(call, outcomes) } else { for attempt in call.attempts { revoked(attempt.start) } }
+            // A call that has returned and never began sent nothing.
+            if let beginning = call.beginning { begun.removeAll { $0.beginning === beginning } }
             if let release = call.transport.leave() { dueReleases.append(release) }
         }
     }
@@ -241,6 +254,7 @@ final class AttemptRunner {
 
     /// Ends attempts that the transport left pending, in one commit. Returns the error of each; nil: its outcome counts.
     func complete(_ answers: ArraySlice<(token: UInt64, outcome: Outcome)>) -> [QueueError?] {
+        countBegun()
         defer { writes.commit() }
         return answers.map { token, outcome in
             do throws(QueueError) { try complete(token, outcome) } catch { return error }

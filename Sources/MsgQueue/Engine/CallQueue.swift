@@ -16,8 +16,8 @@ final class CallQueue: @unchecked Sendable {
         let transport: Registration<Transport>
         /// The attempts can be withdrawn before the call is made.
         var isRevocable = false
-        /// The engine counts the call against the rate before it is made.
-        var isPaced = false
+        /// When the call began, which the engine counts against the rate; nil: there is no limit of the rate.
+        var beginning: CallBeginning?
 
         /// The token of the first attempt.
         var batch: UInt64 { attempts.first?.flight.token ?? 0 }
@@ -25,10 +25,11 @@ final class CallQueue: @unchecked Sendable {
         func contains(_ token: UInt64) -> Bool { attempts.contains { $0.flight.token == token } }
 
         /// Calls the transport. Returns an outcome for each attempt.
-        func perform() -> [Outcome] {
+        func perform(_ mono: () -> Int64) -> [Outcome] {
+            func begins() { beginning?.note(mono()) }
             switch transport.function {
-            case .single(let send): attempts.map { send($0.delivery) }
-            case .batch(let send, _): BatchRule.complete(send(attempts.map(\.delivery)), count: attempts.count)
+            case .single(let send): return attempts.map { send($0.delivery, begins) }
+            case .batch(let send, _): return BatchRule.complete(send(attempts.map(\.delivery), begins), count: attempts.count)
             }
         }
     }
@@ -109,7 +110,7 @@ final class CallQueue: @unchecked Sendable {
         var next: Call? = first
         while let call = next {
             let startedAt = Ports.nanoseconds()
-            let outcomes = call.perform()
+            let outcomes = call.perform(mono)
             guard isOwnProcess() else { return }
             next = mutex.withLock { finish(call, outcomes, startedAt) }
         }
@@ -124,7 +125,9 @@ final class CallQueue: @unchecked Sendable {
         let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
         averageTime = average + (time - average) / 8
         // Any other outcome may mean that the calls that wait must not be made.
-        guard outcomes.allSatisfy(Classification.letsOthersContinue), isQuick, waiting.first?.isPaced == false else { return nil }
+        guard outcomes.allSatisfy(Classification.letsOthersContinue), isQuick, let next = waiting.first, next.beginning == nil else {
+            return nil
+        }
         return now &- firstReturnedAt < Self.gatheringTime ? takeLocked() : nil
     }
 

@@ -119,6 +119,7 @@ final class Driver: @unchecked Sendable {
         var (reads, others) = (0, 0)
         while true {
             extendDeadlinesAfterSuspend()
+            attempts.countBegun()
             let now = ports.moment
             if writes.hasUnsaved, now.mono >= context.core.scheduler.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(
@@ -181,6 +182,7 @@ final class Driver: @unchecked Sendable {
     /// another message takes long.
     private func advanceInBatch() -> Step? {
         var reads = 0
+        attempts.countBegun()
         while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.totals.queued) {
             if step.isStart { return step }
             let now = ports.moment

@@ -209,7 +209,7 @@ final class PendingWrites {
 
     private func add(_ call: CallQueue.Call) {
         var call = call
-        call.isPaced = context.core.scheduler.pace != nil
+        if context.core.scheduler.pace != nil { call.beginning = CallBeginning() }
         calls.add(call)
     }
 

@@ -39,12 +39,21 @@ package final class Registration<Function>: @unchecked Sendable {
 extension Registration where Function == Transport {
     /// A transport that sends one message in a call.
     package convenience init(_ send: @escaping TransportFunction, release: (@Sendable () -> Void)? = nil) {
-        self.init(.single(send), release: release)
+        self.init(
+            .single { delivery, begins in
+                begins()
+                return send(delivery)
+            }, release: release)
     }
 
     /// A transport that sends several messages in a call.
     package convenience init(batches limits: BatchLimits, _ send: @escaping BatchTransportFunction, release: (@Sendable () -> Void)? = nil)
     {
-        self.init(.batch(send, limits), release: release)
+        self.init(
+            .batch(
+                { deliveries, begins in
+                    begins()
+                    return send(deliveries)
+                }, limits), release: release)
     }
 }

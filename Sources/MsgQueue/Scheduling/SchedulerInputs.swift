@@ -465,12 +465,14 @@ extension Scheduler {
         dropStale(now)
     }
 
-    /// Notes that the call of the transport begins for this attempt. Just before the call, so that the rate counts from it.
-    package mutating func called(_ token: UInt64, at now: Int64) {
-        guard pace != nil, let flight = flights[token], !flight.isCalled else { return }
-        flights[token]?.isCalled = true
-        pace?.release()
-        pace?.began(at: now)
+    /// Notes when the call of the transport for this attempt began, once. The attempt may have ended since.
+    package mutating func called(_ token: UInt64, at time: Int64) {
+        guard pace != nil else { return }
+        if flights[token] != nil {
+            flights[token]?.isCalled = true
+            pace?.release()
+        }
+        pace?.began(at: time)
     }
 
     /// Removes an attempt from those in flight.
