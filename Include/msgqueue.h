@@ -559,7 +559,8 @@ msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue 
  * does not return within a second ends that), runs the release functions, closes the store. NULL
  * is accepted.
  *
- * Errors: CONFLICT (inside a callback). After these it is closed all the same:
+ * Errors: CONFLICT (inside a callback, also inside a release function that a close runs, where the
+ * other calls on the queue answer CLOSED). After these it is closed all the same:
  *   TIMEOUT   an attempt had not ended; after the next open it is "outcome unknown", and its
  *             release function runs when the callback returns;
  *   STORAGE   a write or a flush failed, and outcomes of attempts are not saved; after the next

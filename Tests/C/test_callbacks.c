@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "every_call.h"
 #include "files.h"
 #include "post.h"
 #include "stub.h"
@@ -192,11 +193,69 @@ TEST(callbacks_a_queue_cannot_be_closed_inside_a_release_function) {
   options.outcome_size = 1;
   CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(scene.queue, answer_nothing, &closer, release_closes, &options));
   CHECK(closer.runs == 6 && closer.result == MSGQ_CONFLICT);
-  /* Its own close runs the last one, when the queue is closed. */
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &closer, release_closes));
-  scene_close(&scene);
-  CHECK(closer.runs == 7 && closer.result == MSGQ_CLOSED);
   scene_end(&scene);
+}
+
+/* A release function that a close runs. */
+struct last_release {
+  msgq_queue *queue;
+  bool is_polled;
+  int runs, closed;
+};
+
+static void release_calls_everything(void *context) {
+  struct last_release *last = context;
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_close(last->queue, 0));
+  CHECK_RESULT(MSGQ_CLOSED, msgq_close_async(last->queue, 0, NULL, NULL));
+  /* The loop of a polled queue that is closed asynchronously goes on. */
+  if (last->is_polled) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    msgq_counts counts = MSGQ_COUNTS_INIT;
+    size_t ran = 4711;
+    CHECK_RESULT(MSGQ_CLOSED, msgq_enqueue(last->queue, &draft, NULL));
+    CHECK_RESULT(MSGQ_CLOSED, msgq_count(last->queue, NULL, &counts));
+    CHECK_RESULT(MSGQ_CLOSED, msgq_drain(last->queue, NULL, NULL));
+    CHECK_RESULT(MSGQ_OK, msgq_poll(last->queue, 0, &ran));
+    CHECK_NUMBER(0, ran);
+  } else {
+    every_call_answers(last->queue, MSGQ_CLOSED);
+  }
+  last->runs++;
+}
+
+static void closed_calls_everything(void *context, msgq_result result) {
+  struct last_release *last = context;
+  CHECK_RESULT(MSGQ_OK, result);
+  CHECK_RESULT(MSGQ_CLOSED, msgq_close(last->queue, 0));
+  every_call_answers(last->queue, MSGQ_CLOSED);
+  last->closed++;
+}
+
+TEST(callbacks_a_release_function_that_a_close_runs_cannot_close_the_queue) {
+  static const msgq_callbacks all[] = { MSGQ_CALLBACKS_THREAD, MSGQ_CALLBACKS_POLL, MSGQ_CALLBACKS_POLL_TIMER };
+  for (size_t index = 0; index < 6; index++) {
+    bool is_async = index % 2 == 1, is_polled = all[index / 2] != MSGQ_CALLBACKS_THREAD;
+    struct scene scene;
+    struct stub stub;
+    stub_begin(&stub, MSGQ_VERDICT_SENT);
+    scene_begin(&scene);
+    scene.options.callbacks = all[index / 2];
+    scene_open(&scene);
+    struct last_release last = { .queue = scene.queue, .is_polled = is_polled && is_async };
+    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &last, release_calls_everything));
+    if (is_async) {
+      REQUIRE_OK(msgq_close_async(scene.queue, 0, closed_calls_everything, &last));
+      if (is_polled) {
+        while (msgq_poll(scene.queue, 10, NULL) == MSGQ_OK) continue;
+      }
+      AWAIT(last.closed == 1);
+      scene.queue = NULL;
+    } else {
+      scene_close(&scene);
+    }
+    CHECK_NUMBER(1, last.runs);
+    scene_end(&scene);
+  }
 }
 
 TEST(callbacks_an_unknown_verdict_is_a_failure) {

@@ -87,7 +87,8 @@ final class Closing: @unchecked Sendable {
         let isClosedByPoll = engine.poll?.awaitsCloseCallback ?? false
         if !isClosedByPoll { engine.poll?.close() }
         context.lock.unlock()
-        let callbacks = CloseCallbacks(drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } }, releases: releases)
+        let callbacks = CloseCallbacks(
+            context, drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } }, releases: releases)
         if !isClosedByPoll { callbacks.runDrains() }
         engine.attachment.close()
         // A thread inside a callback is not joined; it ends when the callback returns.

@@ -83,12 +83,12 @@ extension Engine {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
+        guard context.phase != .closed || poll?.awaitsCloseCallback == true else { throw context.closedError }
         if host.isInCallback {
             driver.runTimedHere(interval: 0)
             if let poll, poll.suppressInsideCallback() { driver.runDueSteps() }
             return 0
         }
-        guard context.phase != .closed || poll?.awaitsCloseCallback == true else { throw context.closedError }
         guard let poll else { throw QueueError(.conflict, "the queue is not polled: it runs its callbacks on its own threads") }
         return try poll.run(timeout: timeout, runCallback)
     }
