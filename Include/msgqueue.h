@@ -564,7 +564,9 @@ msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue 
  *   TIMEOUT   an attempt had not ended; after the next open it is "outcome unknown", and its
  *             release function runs when the callback returns;
  *   STORAGE   a write or a flush failed, and outcomes of attempts are not saved; after the next
- *             open they may be "outcome unknown";
+ *             open they may be "outcome unknown". Once no attempt is in flight, rejected writes are
+ *             tried again for 5 s, or until the timeout if that is sooner; after a failed flush
+ *             they are not;
  *   UNKNOWN   `path` or `path`-wal was removed, replaced or modified while the queue was open, and
  *             accepted messages may be lost. Nothing is written to the files there.
  */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "faults.h"
 #include "scene.h"
 #include "stub.h"
 
@@ -160,4 +161,56 @@ TEST(close_and_open_of_one_store_from_four_threads) {
   for (int index = 0; index < 4; index++) pthread_join(threads[index], NULL);
   CHECK(atomic_load(&closing.ok) > 0);
   scene_end(&closing.scene);
+}
+
+static struct rlimit room;
+
+/* Sends, and then no file can be written. */
+static msgq_verdict send_and_fill(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)delivery, (void)out;
+  room = forbid_growth(context);
+  return MSGQ_VERDICT_SENT;
+}
+
+static void begin_unsaved(struct scene *scene) {
+  scene_begin_open(scene);
+  put(scene, "a", "ana", "hello");
+  REQUIRE_OK(msgq_set_transport(scene->queue, send_and_fill, scene, NULL));
+  drain(scene);
+}
+
+TEST_ALONE(D9_a_close_does_not_wait_for_its_timeout_when_outcomes_cannot_be_stored) {
+  struct scene scene;
+  begin_unsaved(&scene);
+  int64_t begin = steady_ms();
+  msgq_result result = msgq_close(scene.queue, 60000);
+  scene.queue = NULL;
+  int64_t took = steady_ms() - begin;
+  setrlimit(RLIMIT_FSIZE, &room);
+  CHECK_RESULT(MSGQ_STORAGE, result);
+  CHECK(took < 30000);
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  CHECK_NUMBER(1, attempts_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+static void *make_room(void *context) {
+  (void)context;
+  pause_ms(1000);
+  setrlimit(RLIMIT_FSIZE, &room);
+  return NULL;
+}
+
+TEST_ALONE(D9_a_close_stores_outcomes_when_there_is_room_again) {
+  struct scene scene;
+  pthread_t thread;
+  begin_unsaved(&scene);
+  REQUIRE(pthread_create(&thread, NULL, make_room, NULL) == 0);
+  CHECK_RESULT(MSGQ_OK, msgq_close(scene.queue, 60000));
+  scene.queue = NULL;
+  pthread_join(thread, NULL);
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a"));
+  scene_end(&scene);
 }

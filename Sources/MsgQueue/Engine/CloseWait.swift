@@ -2,7 +2,8 @@
 final class CloseWait: @unchecked Sendable {
     /// How long to wait for a handler that does not return while events are left, in milliseconds.
     private static let eventPatience: Int64 = 1_000
-    /// How long to retry rejected outcomes when the caller gave no timeout, in milliseconds.
+    /// How long to retry rejected outcomes when nothing else is waited for, in milliseconds. A store that accepts nothing for so long
+    /// will hardly do before the timeout of the caller, who waits.
     private static let storePatience: Int64 = 5_000
 
     private let context: EngineContext
@@ -13,7 +14,8 @@ final class CloseWait: @unchecked Sendable {
     private let poll: PollHost?
     /// The end of the wait for attempts (monotonic); nil: none.
     private let attemptDeadline: Int64?
-    private let storeDeadline: Int64
+    /// When rejected outcomes are given up (monotonic); nil: attempts are in flight, or everything is written.
+    private var savingEnd: Int64?
     /// Whether all attempts had ended when the wait for events began; nil: it has not begun.
     private var attemptsEnded: Bool?
     /// The events that were left when one was delivered last, and when a handler that delivers none is given up (monotonic).
@@ -22,9 +24,7 @@ final class CloseWait: @unchecked Sendable {
     init(_ engine: Engine, _ timeout: Int64?) {
         (context, events, host, driver) = (engine.context, engine.events, engine.host, engine.driver)
         (writes, poll) = (engine.writes, engine.poll)
-        let now = context.ports.mono()
-        attemptDeadline = timeout.map { now.addingClamped($0) }
-        storeDeadline = attemptDeadline ?? now.addingClamped(Self.storePatience)
+        attemptDeadline = timeout.map { [context] in context.ports.mono().addingClamped($0) }
     }
 
     private var isSending: Bool { context.core.scheduler.inFlight > 0 || host.transportCalls > 0 }
@@ -45,6 +45,7 @@ final class CloseWait: @unchecked Sendable {
     func step() -> Bool? {
         while !context.isForkedChild {
             driver.runDueSteps()
+            if !isSending, writes.hasUnsaved, savingEnd == nil { savingEnd = context.ports.mono().addingClamped(Self.storePatience) }
             if attemptsEnded == nil, isWaitingForAttempts {
                 deliverEvents()
                 guard !isWaitingForAttempts else { return nil }
@@ -84,10 +85,10 @@ final class CloseWait: @unchecked Sendable {
         return attemptDeadline.map { context.ports.mono() < $0 } ?? true
     }
 
-    /// Whether rejected outcomes are still retried: until the deadline, or without one for `storePatience`.
+    /// Whether rejected outcomes are still retried, at most until the deadline.
     private var mayStillSave: Bool {
         guard writes.hasUnsaved, !context.store.isPoisoned else { return false }
-        return attemptDeadline != nil || context.ports.mono() < storeDeadline
+        return savingEnd.map { context.ports.mono() < $0 } ?? true
     }
 
     /// Delivers events of a polled queue that no thread polls. The thread of `closeAsync` must not: only `poll` calls the host.

@@ -15,6 +15,8 @@ final class Closing: @unchecked Sendable {
     func begin() {
         context.phase = .closing
         context.core.scheduler.closing()
+        // Rejected outcomes are retried at once, not after the pause of the last failure.
+        if engine.health.trouble != nil { context.core.scheduler.storageFailed(until: 0) }
         engine.driver.runDueSteps()
     }
 
