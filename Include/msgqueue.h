@@ -1537,7 +1537,8 @@ msgq_result msgq_stats_text_all(msgq_queue *const *queues, size_t count, char **
 
 /* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue is in
    use; what is enqueued meanwhile may be in it. Reads the store. After an error there is no new
-   file. Errors: CONFLICT (the file exists), PERMISSION, CLOSED (also: the queue was closed before
+   file, unless it could not be removed, which msgq_error_detail says.
+   Errors: CONFLICT (the file exists), PERMISSION, CLOSED (also: the queue was closed before
    the copy was complete), STORAGE. */
 msgq_result msgq_backup(msgq_queue *queue, const char *path);
 
@@ -1582,7 +1583,7 @@ msgq_result msgq_check(const char *path, msgq_check_report *out);
  * messages that were sent and are gone are still refused as duplicates. A message that was being
  * sent is treated as interrupted by a crash when the new store is opened. The sequences of lost
  * messages are not used again. `to` appears when it is complete and durable; after an error there
- * is no new file. `out` may be NULL.
+ * is no new file, unless it could not be removed, which msgq_error_detail says. `out` may be NULL.
  * Errors: as msgq_check, CONFLICT (`to` exists), PERMISSION (the place is unsafe), STORAGE (no
  * room).
  */

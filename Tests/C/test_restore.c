@@ -198,6 +198,42 @@ static void fail_every_change(enum maker maker) {
   scene_end(&from);
 }
 
+/* From each change on, every one fails, also the removal of the new file. */
+static void fail_from_every_change(enum maker maker) {
+  struct scene from, to;
+  scene_begin(&from);
+  scene_begin(&to);
+  close_after(&from, 1, 5);
+  if (maker == by_backup) scene_open(&from);
+  int number = 1, left = 0;
+  for (bool failed = true; failed && number < 50; number++) {
+    fault_error(to.directory, number, 1000, EIO);
+    msgq_result result = make(maker, &from, to.path);
+    const char *detail = msgq_error_detail();
+    failed = fault_errors() > 0;
+    fault_error("", 0, 0, 0);
+    CHECK_RESULT(failed ? MSGQ_STORAGE : MSGQ_OK, result);
+    if (failed && file_exists(to.path)) {
+      left++;
+      CHECK(strstr(detail, to.path) != NULL && strstr(detail, "could not be removed") != NULL);
+      CHECK_RESULT(MSGQ_CONFLICT, make(maker, &from, to.path));
+    }
+    directory_remove(to.directory);
+    REQUIRE(mkdir(to.directory, 0700) == 0);
+  }
+  CHECK(left >= 1 && number < 50);
+  /* What another program or an earlier copy left is not a store. */
+  file_write(to.path, "", 0);
+  REQUIRE(chmod(to.path, 0600) == 0);
+  CHECK_RESULT(MSGQ_CONFLICT, make(maker, &from, to.path));
+  CHECK(strstr(msgq_error_detail(), "it is empty") != NULL);
+  scene_end(&to);
+  scene_end(&from);
+}
+
+TEST_ALONE(X12_a_failed_backup_that_cannot_remove_the_new_file_says_so) { fail_from_every_change(by_backup); }
+TEST_ALONE(D15_a_failed_salvage_that_cannot_remove_the_new_file_says_so) { fail_from_every_change(by_salvage); }
+
 TEST_ALONE(X12_after_a_failed_backup_there_is_no_new_file) { fail_every_change(by_backup); }
 TEST_ALONE(D15_after_a_failed_salvage_there_is_no_new_file) { fail_every_change(by_salvage); }
 TEST_ALONE(D5_after_a_failed_open_of_a_new_store_there_is_no_file) { fail_every_change(by_open); }

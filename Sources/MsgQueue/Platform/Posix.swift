@@ -157,9 +157,7 @@ enum Posix {
         if errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP {
             if link(old, new) == 0 {
                 if unlink(old) == 0 { return true }
-                let failure = error(errno, old)
-                unlink(new)
-                throw failure
+                throw removing(new, after: error(errno, old))
             }
             if errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS {
                 // Neither is supported: create an empty file with the name, and then replace it.
@@ -167,14 +165,21 @@ enum Posix {
                 if descriptor >= 0 {
                     close(descriptor)
                     if rename(old, new) == 0 { return true }
-                    let failure = error(errno, new)
-                    unlink(new)
-                    throw failure
+                    throw removing(new, after: error(errno, new))
                 }
             }
         }
         guard errno == EEXIST else { throw error(errno, new) }
         return false
+    }
+
+    /// Removes a new file after an error. Returns that error, which says so if the file is left.
+    static func removing(_ path: String, after error: QueueError) -> QueueError {
+        guard unlink(path) != 0 else { return error }
+        let reason = lastError()
+        return QueueError(
+            error.code, "\(error.detail); \(path) is left, because it could not be removed (\(reason)): do not use it, and remove it",
+            isFull: error.isFull)
     }
 
     /// Removes temporary files beside `path` of processes that have ended. Their files are not locked.
@@ -237,7 +242,8 @@ final class NewFile {
     func abandon() {
         guard !isDone else { return }
         isDone = true
-        unlink(temporary)
+        guard unlink(temporary) != 0 else { return }
+        Log.warning("\(temporary) could not be removed (\(Posix.lastError())): it is an incomplete copy, remove it")
     }
 
     /// Flushes and renames the file. `replacing`: replaces an existing file; otherwise returns false when the name exists, and after an error
@@ -256,8 +262,7 @@ final class NewFile {
         guard try Posix.renameExclusively(temporary, path) else { return false }
         isDone = true
         do throws(QueueError) { try Posix.syncDirectory(of: path) } catch {
-            if isNamed { unlink(path) }
-            throw error
+            throw isNamed ? Posix.removing(path, after: error) : error
         }
         return true
     }

@@ -277,7 +277,7 @@ final class Database {
             rollback()
             // The last frame may be in the log although writing it failed.
             if Self.isFlush(code) { isPoisoned = true }
-            if code & 0xff == SQLITE_IOERR, !error.isFull { throw QueueError(.unknown, error.detail) }
+            if code & 0xff == SQLITE_IOERR, !error.isFull, !isUnderConstruction { throw QueueError(.unknown, error.detail) }
             throw error
         }
         isInTransaction = false

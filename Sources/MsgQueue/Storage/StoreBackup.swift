@@ -19,7 +19,7 @@ package final class StoreCopy {
     fileprivate init(of store: Store, to given: String) throws(QueueError) {
         path = try StorePath.resolve(given)
         self.store = store
-        guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) already exists") }
+        try StorePath.inspectNew(path)
         file = try NewFile(for: path)
         var code = connect()
         if code == SQLITE_OK {

@@ -72,6 +72,14 @@ enum StorePath {
         return FileIdentity(status)
     }
 
+    /// Checks the place of a new store; throws `conflict` when there is a file.
+    static func inspectNew(_ path: String) throws(QueueError) {
+        guard try inspect(path) != nil else { return }
+        let isEmpty = try Posix.status(path)?.st_size == 0
+        throw QueueError(
+            .conflict, "\(path) already exists" + (isEmpty ? "; it is empty: if a backup or a salvage that failed left it, remove it" : ""))
+    }
+
     /// Checks the file for reading only, which needs fewer conditions.
     static func inspectForReading(_ path: String) throws(QueueError) -> FileIdentity {
         guard let status = try Posix.status(path) else { throw QueueError(.invalid, "\(path) does not exist") }

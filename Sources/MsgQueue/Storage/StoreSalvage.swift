@@ -14,7 +14,7 @@ package enum StoreSalvage {
         let store = try InspectedStore(source, layout)
         defer { store.close() }
         let path = try StorePath.resolve(given)
-        guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) already exists") }
+        try StorePath.inspectNew(path)
         let file = try NewFile(for: path)
         try Posix.write(file.descriptor, at: 0, try StoreCreation.image(usesLog: false), path)
         let database = try Database(building: file.temporary, lengthLimit: Store.lengthLimit)
