@@ -52,15 +52,18 @@ extension MessageQueue {
         package let isFull: Bool
         /// An index does not match the messages and can be rebuilt from them.
         package let isIndex: Bool
+        /// A file could not be opened, which says nothing about its content.
+        package let isUnopened: Bool
 
         /// Creates an error, for example in a test.
         public init(_ code: Code, _ detail: String) { self.init(code, detail, isFull: false) }
 
-        package init(_ code: Code, _ detail: String, isFull: Bool = false, isIndex: Bool = false) {
+        package init(_ code: Code, _ detail: String, isFull: Bool = false, isIndex: Bool = false, isUnopened: Bool = false) {
             self.code = code
             self.detail = detail
             self.isFull = isFull
             self.isIndex = isIndex
+            self.isUnopened = isUnopened
         }
 
         /// The code and the detail.

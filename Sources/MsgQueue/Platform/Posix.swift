@@ -64,7 +64,11 @@ enum Posix {
 
     static func open(_ path: String, _ flags: Int32) throws(QueueError) -> Int32 {
         let descriptor = aboveStandard(Glibc.open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))
-        guard descriptor >= 0 else { throw error(errno, path) }
+        guard descriptor >= 0 else {
+            // A device that fails here is damage of the file.
+            let (failure, isDamage) = (error(errno, path), errno == EIO)
+            throw QueueError(failure.code, "opening \(failure.detail)", isFull: failure.isFull, isUnopened: !isDamage)
+        }
         return descriptor
     }
 

@@ -5,6 +5,8 @@ final class InspectedStore {
     let path: String
     let lock: StoreLock
     private let opened: Opened
+    /// The side record, or why it could not be read.
+    private let record: Result<SideRecord?, QueueError>
 
     var database: Database { opened.database }
     /// Only for reading rows: it was not started.
@@ -35,7 +37,10 @@ final class InspectedStore {
     init(_ given: String, _ own: Layout = .current) throws(QueueError) {
         path = try StorePath.resolve(given)
         lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true)
-        do throws(QueueError) { opened = try Self.open(lock, own) } catch {
+        do throws(QueueError) {
+            record = try Self.readRecord(path)
+            opened = try Self.open(lock, own)
+        } catch {
             lock.release()
             // SQLite reports a damaged schema as an error in a statement, and damaged pages in several ways.
             throw [.internal, .tooLarge].contains(error.code) ? QueueError(.corrupt, "\(path) is damaged: \(error.detail)") : error
@@ -48,6 +53,13 @@ final class InspectedStore {
     }
 
     // MARK: Opening
+
+    private static func readRecord(_ path: String) throws(QueueError) -> Result<SideRecord?, QueueError> {
+        do throws(QueueError) { return .success(try SideRecord.read(of: path)) } catch {
+            guard !error.isUnopened else { throw error }
+            return .failure(error)
+        }
+    }
 
     /// A log that does not belong to the database.
     private struct ForeignLog: Error {}
@@ -63,7 +75,7 @@ final class InspectedStore {
         do {
             return try attemptTwice(lock, own)
         } catch let error as QueueError {
-            guard error.code == .corrupt || error.code == .internal || error.code == .storage else { throw error }
+            guard error.code == .corrupt || error.code == .internal || error.code == .storage, !error.isUnopened else { throw error }
             first = error
         } catch {
             var opened = try attemptWithoutLog(lock, own)
@@ -79,9 +91,11 @@ final class InspectedStore {
             return opened
         }
         for ignoringLog in [false, true] {
-            guard let opened = try? attempt(lock, own, ignoringLog: ignoringLog, searching: true) else { continue }
-            if opened.state != nil || Self.hasMessages(opened) { return opened }
-            opened.database.close()
+            do {
+                let opened = try attempt(lock, own, ignoringLog: ignoringLog, searching: true)
+                if opened.state != nil || Self.hasMessages(opened) { return opened }
+                opened.database.close()
+            } catch let error as QueueError where error.isUnopened { throw error } catch {}
         }
         throw first
     }
@@ -188,7 +202,9 @@ final class InspectedStore {
     func loss(lastSequence: Int64) -> (LostTail?, finding: String?) {
         let wasOpen = opened.binding.isRawOpen ?? (state.map { $0.mark == .open } ?? false)
         do throws(QueueError) {
-            let loss = try LostTail.find(opened.view, opened.binding, wasOpen: wasOpen, lastSequence: lastSequence)
+            let loss = try LostTail.find(
+                opened.view, opened.binding, wasOpen: wasOpen, lastSequence: lastSequence
+            ) { () throws(QueueError) in try record.get() }
             return (loss, loss?.text)
         } catch {
             return (nil, error.detail)
@@ -198,7 +214,7 @@ final class InspectedStore {
     /// The last sequence number that was assigned; 0: it is not known exactly.
     var lastAssigned: Int64 {
         if let state, state.mark == .closed { return state.sequenceCeiling }
-        guard let record = try? SideRecord.read(of: path), opened.binding.matches(record) else { return 0 }
+        guard case .success(let record?) = record, opened.binding.matches(record) else { return 0 }
         return record.lastSequence
     }
 }

@@ -68,7 +68,9 @@ extension StoreSurvey {
             // An earlier version could leave it so. No number may be assigned twice.
             state?.sequenceCeiling = last
         }
-        let loss = try LostTail.find(view, binding, wasOpen: wasOpen, lastSequence: last)
+        let loss = try LostTail.find(view, binding, wasOpen: wasOpen, lastSequence: last) { () throws(QueueError) in
+            try SideRecord.read(of: path)
+        }
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
         var needsIndexes = try verify(database, pages: view.pages, whole: isSuspect)
         // A crash of the process does not damage the file; a crash of the system may.
@@ -323,13 +325,13 @@ struct LogBinding {
 extension LostTail {
     /// Returns what a log has lost, by its side record; nil: nothing is missing.
     static func find(
-        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, lastSequence: Int64
+        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, lastSequence: Int64, record read: () throws(QueueError) -> SideRecord?
     ) throws(QueueError) -> LostTail? {
         let isNeeded = wasOpen || view.log.map { !$0.isEmpty } ?? false
         if !isNeeded {
             // A closed store needs no log. One without a complete commit belongs to another store or is damaged, unless the record matches.
             guard let log = view.log, log.size > 0 else { return nil }
-            guard let record = try SideRecord.read(of: view.path), binding.matches(record) else {
+            guard let record = try read(), binding.matches(record) else {
                 throw QueueError(
                     .corrupt,
                     """
@@ -341,7 +343,7 @@ extension LostTail {
             guard record.base == binding.rawGeneration else { return nil }
         }
         let name = StorePath.log(of: view.path)
-        let record = try SideRecord.read(of: view.path)
+        let record = try read()
         guard let record, binding.matches(record) else {
             guard wasOpen, view.log == nil || binding.rawGeneration != nil else { return nil }
             guard view.log == nil else {

@@ -1,0 +1,74 @@
+/* Stores that are used while the process has few descriptors left. */
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "stores.h"
+
+/* What is done with a store while few descriptors are free. */
+enum user { by_check, by_salvage, by_reader, by_owner };
+
+static msgq_result use_store(enum user user, struct scene *scene, const char *to, msgq_check_report *report) {
+  if (user == by_check) return msgq_check(scene->path, report);
+  if (user == by_salvage) return msgq_salvage(scene->path, to, report);
+  msgq_queue *queue = NULL;
+  msgq_options options = scene->options;
+  options.read_only = user == by_reader;
+  options.refuse_lost_tail = true;
+  msgq_result result = msgq_open(scene->path, &options, &queue);
+  *report = (msgq_check_report)MSGQ_CHECK_REPORT_INIT;
+  if (result != MSGQ_OK) return result;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_count(queue, NULL, &counts));
+  report->whole = counts.queued;
+  report->sound = true;
+  /* A store that was opened is closed as it was: nothing was changed. */
+  CHECK_RESULT(MSGQ_OK, msgq_close(queue, 1000));
+  return result;
+}
+
+/* A file that cannot be opened is an error, and never taken for a missing or damaged one. */
+static void use_with_few_descriptors(enum user user) {
+  struct scene scene;
+  struct rlimit before, few;
+  struct snapshot crashed;
+  scene_begin(&scene);
+  close_after(&scene, 1, 3);
+  crash_after(&scene, 4, 9);
+  snapshot_take(&crashed, scene.directory);
+  const char *to = scene_file(&scene, "salvaged.db");
+  int lowest = dup(0), failures = 0;
+  REQUIRE(lowest >= 0 && close(lowest) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+  few = before;
+  msgq_result result = MSGQ_STORAGE;
+  for (int free_ones = 0; free_ones < 30 && failures < 30; free_ones++) {
+    msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+    few.rlim_cur = (rlim_t)(lowest + free_ones);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    result = use_store(user, &scene, to, &report);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    if (result == MSGQ_OK) {
+      CHECK(report.sound);
+      CHECK_NUMBER(9, report.whole);
+      if (!report.sound) printf("  with %d free descriptors: %s\n", free_ones, report.text);
+      break;
+    }
+    failures++;
+    if (!CHECK_RESULT(MSGQ_STORAGE, result)) printf("  with %d free descriptors: %s\n", free_ones, msgq_error_detail());
+    CHECK(!file_exists(to));
+    if (user != by_owner) CHECK(snapshot_holds(&crashed, scene.directory));
+  }
+  CHECK_RESULT(MSGQ_OK, result);
+  CHECK(failures >= 2);
+  scene_open(&scene);
+  check_numbered(&scene, 1, 9);
+  CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
+  snapshot_free(&crashed);
+  scene_end(&scene);
+}
+
+TEST_ALONE(D15_a_check_without_descriptors_is_an_error_and_finds_nothing) { use_with_few_descriptors(by_check); }
+TEST_ALONE(D15_a_salvage_without_descriptors_is_an_error_and_loses_nothing) { use_with_few_descriptors(by_salvage); }
+TEST_ALONE(D16_a_read_only_open_without_descriptors_is_an_error_and_loses_nothing) { use_with_few_descriptors(by_reader); }
+TEST_ALONE(D7_an_open_without_descriptors_is_an_error_and_loses_nothing) { use_with_few_descriptors(by_owner); }
