@@ -109,6 +109,38 @@ TEST_ALONE(Q3_a_kill_after_a_failed_change_of_the_tail_file_of_a_crashed_store_l
   check_failures_of("-tail", EIO, true);
 }
 
+struct lines {
+  atomic_int removals;
+};
+
+static void count_lines(void *context, msgq_log_level level, const char *text) {
+  struct lines *lines = context;
+  (void)level;
+  if (strstr(text, "-tail") != NULL && strstr(text, "could not be removed") != NULL) atomic_fetch_add(&lines->removals, 1);
+}
+
+/* Every change of the file fails from the second on, also its removal. */
+TEST_ALONE(Q3_a_tail_file_that_cannot_be_written_is_told_with_what_to_do) {
+  static const struct {
+    int error;
+    const char *advice;
+  } cases[] = { { ENOSPC, "make room" }, { EDQUOT, "make room" }, { EACCES, "permitted" }, { EIO, "the next change tries it again" } };
+  for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+    struct scene scene;
+    struct lines lines = { 0 };
+    scene_begin_open(&scene);
+    msgq_set_log(count_lines, &lines, NULL);
+    fault_error("-tail", 1, 1000, cases[index].error);
+    CHECK(enqueue_one(scene.queue) != MSGQ_OK);
+    CHECK(strstr(msgq_error_detail(), "-tail") != NULL && strstr(msgq_error_detail(), cases[index].advice) != NULL);
+    fault_error("", 0, 0, 0);
+    AWAIT(atomic_load(&lines.removals) > 0);
+    CHECK_RESULT(MSGQ_OK, enqueue_one(scene.queue));
+    msgq_set_log(NULL, NULL, NULL);
+    scene_end(&scene);
+  }
+}
+
 /* With one free descriptor the directory cannot be opened. */
 TEST_ALONE(Q3_the_names_are_flushed_before_a_message_is_accepted_also_after_a_failure) {
   struct scene scene;

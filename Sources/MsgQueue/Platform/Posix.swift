@@ -177,6 +177,12 @@ enum Posix {
         return false
     }
 
+    /// Removes a file that is no longer needed. One that is left is logged.
+    static func remove(_ path: String) {
+        guard unlink(path) != 0, errno != ENOENT else { return }
+        Log.warning("\(path) is not needed and could not be removed: \(lastError())")
+    }
+
     /// Removes a new file after an error. Returns that error, which says so if the file is left.
     static func removing(_ path: String, after error: QueueError) -> QueueError {
         guard unlink(path) != 0 else { return error }
@@ -214,7 +220,7 @@ enum Posix {
             if fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1,
                 time(nil) - status.st_mtim.tv_sec > 1, flock(descriptor, LOCK_EX | LOCK_NB) == 0
             {
-                unlink(file)
+                remove(file)
             }
             close(descriptor)
         }
@@ -246,8 +252,7 @@ final class NewFile {
     func abandon() {
         guard !isDone else { return }
         isDone = true
-        guard unlink(temporary) != 0 else { return }
-        Log.warning("\(temporary) could not be removed (\(Posix.lastError())): it is an incomplete copy, remove it")
+        Posix.remove(temporary)
     }
 
     /// Flushes and renames the file. `replacing`: replaces an existing file; otherwise returns false when the name exists, and after an error

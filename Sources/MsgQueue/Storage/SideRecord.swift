@@ -102,9 +102,11 @@ final class SideFile {
     func undoOpen() {
         guard descriptor >= 0 else { return }
         if isNew {
-            unlink(path)
+            Posix.remove(path)
         } else if content.count == SideRecord.size {
-            try? Posix.write(descriptor, at: 0, content, path)
+            do throws(QueueError) { try Posix.write(descriptor, at: 0, content, path) } catch {
+                Log.warning("\(path) was not restored after an error: \(error.detail)")
+            }
         }
         close(descriptor)
         descriptor = -1
@@ -131,6 +133,6 @@ final class SideFile {
     func remove() {
         if descriptor >= 0 { close(descriptor) }
         descriptor = -1
-        unlink(path)
+        Posix.remove(path)
     }
 }

@@ -486,6 +486,19 @@ package final class Store {
     /// Makes the side record and the file names durable, before the log is written from its start. Without the record, a log that a crash
     /// left with pages but without a commit could belong to any store, and one that is overwritten could seem to be lost.
     private func prepareLog() throws(QueueError) {
+        do throws(QueueError) { try prepareSideRecord() } catch {
+            let advice =
+                error.isFull
+                ? ": make room on the disk"
+                : error.code == .permission
+                    ? ": it must be permitted to write the file and its directory" : "; the next change tries it again"
+            throw QueueError(
+                error.code, "\(error.detail). Nothing is changed before \(StorePath.tail(of: path)) is durable\(advice)",
+                isFull: error.isFull)
+        }
+    }
+
+    private func prepareSideRecord() throws(QueueError) {
         // A checkpoint writes the record, which has failed.
         guard !side.isOpen else { return try side.write(record(frames: Int64(database.logFrames)), durable: true) }
         try side.open()
@@ -669,7 +682,7 @@ package final class Store {
         if clean, !isClosed { flushBeforeClose() }
         database.close()
         if isClosed {
-            unlink(StorePath.log(of: path))
+            Posix.remove(StorePath.log(of: path))
             side.remove()
         }
         lock.release()
