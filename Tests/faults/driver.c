@@ -261,6 +261,25 @@ msgq_result driver_clear(struct driver *driver, uint32_t conversation) {
   return result;
 }
 
+static void delete_conversation(struct driver *driver, uint32_t conversation) {
+  char name[16];
+  uint64_t count = 0;
+  snprintf(name, sizeof name, "c%u", conversation);
+  driver_note(driver, (struct event){ .kind = EVENT_DELETE_CONVERSATION, .conversation = (uint16_t)conversation });
+  msgq_result result = expect(driver, "delete_conversation", msgq_delete_conversation(driver->queue, name, &count), false);
+  driver_note(driver, (struct event){ .kind = EVENT_CONVERSATION_DELETED, .conversation = (uint16_t)conversation, .result = (int32_t)result });
+}
+
+static void clear_failed(struct driver *driver, uint32_t conversation) {
+  char name[16];
+  uint64_t count = 0;
+  snprintf(name, sizeof name, "c%u", conversation);
+  driver_note(driver, (struct event){ .kind = EVENT_CLEAR_FAILED, .conversation = (uint16_t)conversation });
+  msgq_result result = msgq_clear_failed(driver->queue, conversation == all_conversations ? NULL : name, &count);
+  expect(driver, "clear_failed", result, false);
+  driver_note(driver, (struct event){ .kind = EVENT_FAILED_CLEARED, .conversation = (uint16_t)conversation, .result = (int32_t)result });
+}
+
 static void mark_read(struct driver *driver, uint32_t number) {
   char id[32];
   id_of(id, number);
@@ -421,14 +440,16 @@ static void reopen(struct driver *driver) {
   driver_open(driver);
 }
 
-/* With a probability of a third makes a call that concerns several messages, and returns true. */
+/* With a probability of 22 in 60 makes a call that concerns several messages, and returns true. */
 static bool many_step(struct driver *driver) {
   uint32_t choice = random_below(&driver->generator, 60), conversation = random_below(&driver->generator, 5);
   if (choice < 12) enqueue_new(driver, EVENT_ENQUEUE, conversation, size_of(driver, false), 1 + random_below(&driver->generator, 3));
   else if (choice < 16) retry_all(driver, choice < 14 ? all_conversations : conversation);
   else if (choice < 17) backup(driver, true);
   else if (choice < 20) enqueue_new(driver, EVENT_RECORD, conversation, size_of(driver, false), 0);
-  return choice < 20;
+  else if (choice < 21) delete_conversation(driver, conversation);
+  else if (choice < 22) clear_failed(driver, conversation == 0 ? all_conversations : conversation);
+  return choice < 22;
 }
 
 /* Makes one random call. */

@@ -58,6 +58,33 @@ static void clear(struct ledger *ledger, const struct event *event) {
   }
 }
 
+/* Whether a call that deletes several messages concerns this one. Failed messages have at least one attempt. */
+static bool is_concerned(const struct message *message, const struct event *event, bool only_failed) {
+  if (!message->is_tried || (event->conversation != all_conversations && message->conversation != event->conversation)) return false;
+  return !only_failed || (!message->is_received && message->starts > 0 && !(message->was_sent && message->durable));
+}
+
+/* Whether the message is failed in the store, whatever happened before. */
+static bool is_certainly_failed(const struct message *message) {
+  return is_certainly_unsent(message) && message->stops > 0 && message->known && !message->asked;
+}
+
+/* Before the call they may be deleted. After it they are, or after an error that says that nothing was changed none of them. */
+static void delete_several(struct ledger *ledger, const struct event *event, bool only_failed, bool has_returned) {
+  for (uint32_t number = 0; number < ledger->count; number++) {
+    struct message *message = &ledger->messages[number];
+    if (!is_concerned(message, event, only_failed)) continue;
+    if (!has_returned) {
+      message->delete_tried_before = message->delete_tried;
+      message->delete_tried = true;
+    } else if (event->result == MSGQ_OK) {
+      if (!only_failed || is_certainly_failed(message)) message->delete_done = true;
+    } else if (event->result == MSGQ_BUSY) {
+      message->delete_tried = message->delete_tried_before;
+    }
+  }
+}
+
 /* A message of a key: before the call it may replace the queued one of the key, after it, it has. */
 static void replace(struct ledger *ledger, uint32_t number, bool is_done) {
   const struct message *newer = &ledger->messages[number];
@@ -193,6 +220,10 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
       if (event->result == MSGQ_OK) ledger->salvages_done |= 1u << event->number;
       break;
     case EVENT_RETRY_ALL: retry_all(ledger, event->conversation); break;
+    case EVENT_DELETE_CONVERSATION:
+    case EVENT_CONVERSATION_DELETED: delete_several(ledger, event, false, event->kind == EVENT_CONVERSATION_DELETED); break;
+    case EVENT_CLEAR_FAILED:
+    case EVENT_FAILED_CLEARED: delete_several(ledger, event, true, event->kind == EVENT_FAILED_CLEARED); break;
     case EVENT_DROPPED: message->delete_tried = message->delete_done = true; break;
     default: break;
   }

@@ -35,6 +35,10 @@ enum event_kind {
   EVENT_SALVAGED,
   EVENT_RETRY_ALL, /* conversation, or all_conversations */
   EVENT_DROPPED,   /* number: an event reported that a full queue dropped it */
+  EVENT_DELETE_CONVERSATION, /* conversation: all its messages */
+  EVENT_CONVERSATION_DELETED,
+  EVENT_CLEAR_FAILED, /* conversation, or all_conversations */
+  EVENT_FAILED_CLEARED,
   EVENT_KINDS
 };
 
@@ -59,6 +63,7 @@ struct version {
 struct message {
   bool is_tried, is_done, is_received;
   bool delete_tried, delete_done;
+  bool delete_tried_before; /* the first before the present call that deletes several */
   bool read_tried, read_done;
   bool known;    /* the last outcome was reported as stored */
   bool durable;  /* the last outcome must survive a power cut */
