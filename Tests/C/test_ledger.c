@@ -1,8 +1,11 @@
 /* The ledger of attempts, and the room that it takes in the files. */
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "files.h"
@@ -213,4 +216,89 @@ TEST(F6_X2_the_files_keep_their_limit_whatever_is_attempted) {
     if (getenv("MSGQ_SHOW") != NULL) fprintf(stderr, "  %s: %.2f of the room beyond the limit\n", comment, most);
     scene_end(&scene);
   }
+}
+
+static msgq_verdict die(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)context, (void)delivery, (void)out;
+  kill(getpid(), SIGKILL);
+  return MSGQ_VERDICT_SENT;
+}
+
+/* Makes an attempt in a process that ends during it. */
+static void interrupt_attempt(const struct scene *scene) {
+  pid_t child = fork();
+  if (child == 0) {
+    msgq_queue *queue = NULL;
+    if (msgq_open(scene->path, &scene->options, &queue) == MSGQ_OK && msgq_set_transport(queue, die, NULL, NULL) == MSGQ_OK) {
+      msgq_drain(queue, NULL, NULL);
+    }
+    _exit(1);
+  }
+  int status = 0;
+  REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* Checks the numbers of the attempts in the ledger of "m", and that the last one has the first 63 bytes of its text. */
+static void check_short_ledger(struct scene *scene, const uint32_t *expected, size_t count) {
+  msgq_ledger *ledger = NULL;
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_attempts(scene->queue, "m", &ledger));
+  REQUIRE_OK(msgq_get(scene->queue, "m", &message));
+  CHECK_NUMBER(count, msgq_ledger_size(ledger));
+  for (size_t index = 0; index < count && index < msgq_ledger_size(ledger); index++) {
+    CHECK_NUMBER(expected[index], msgq_ledger_at(ledger, index)->number);
+  }
+  const msgq_attempt *last = msgq_ledger_at(ledger, msgq_ledger_size(ledger) - 1);
+  CHECK_NUMBER(message->attempts, last->number);
+  if (last->outcome == MSGQ_ATTEMPT_RETRY) CHECK_NUMBER(63, strlen(last->text));
+  msgq_ledger_free(ledger);
+  msgq_message_free(message);
+}
+
+/* The files of a queue that is opened with a smaller limit are more than 768 KiB over it. */
+TEST_ALONE(F6_X2_far_beyond_the_limit_of_the_files_a_failed_attempt_replaces_the_earlier_ones) {
+  enum { others = 2000, body_size = 1500 };
+  static char body[body_size];
+  struct scene scene;
+  struct refuser refuser = { .text = 511 };
+  begin_refusing(&scene, &refuser, 1000, 0);
+  put(&scene, "m", "ana", "hello");
+  for (int number = 0; number < others; number += 50) {
+    msgq_draft drafts[50];
+    for (size_t index = 0; index < 50; index++) {
+      drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+      drafts[index].conversation = "later";
+      drafts[index].body = body;
+      drafts[index].body_size = body_size;
+      drafts[index].not_before_ms = wall_ms() + 3600000;
+    }
+    REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, 50, NULL));
+  }
+  make_attempts(&scene, &refuser, 6);
+  check_ledger(&scene, "m", refuser.text, (const uint32_t[]) { 1, 2, 3, 4, 5, 6 }, 6);
+  scene_close(&scene);
+  scene.options.limit_file_bytes = 1 << 20;
+  CHECK(file_size(scene.path) > scene.options.limit_file_bytes + (768 << 10));
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, refuse, &refuser, NULL));
+  CHECK_RESULT(MSGQ_FULL, put_body_of(&scene, "full", 10));
+  int64_t before = file_size(scene.path);
+  make_attempts(&scene, &refuser, 3);
+  check_short_ledger(&scene, (const uint32_t[]) { 9 }, 1);
+  scene_close(&scene);
+  interrupt_attempt(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, refuse, &refuser, NULL));
+  make_attempts(&scene, &refuser, 2);
+  check_short_ledger(&scene, (const uint32_t[]) { 10, 12 }, 2);
+  make_attempts(&scene, &refuser, 200);
+  check_short_ledger(&scene, (const uint32_t[]) { 10, 212 }, 2);
+  CHECK_NUMBER(212, attempts_of(&scene, "m"));
+  CHECK(file_size(scene.path) <= before + (64 << 10));
+  atomic_store(&refuser.sends, 1);
+  make_attempts(&scene, &refuser, 1);
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m"));
+  check_short_ledger(&scene, (const uint32_t[]) { 213 }, 1);
+  scene_end(&scene);
 }
