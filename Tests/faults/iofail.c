@@ -99,10 +99,7 @@ static bool run_once(struct iofail *run, char *why, size_t room) {
   journal_clear(run->journal);
   memset(run->shared, 0, (FAULT_CLASSES + 1) * sizeof *run->shared);
   int code = child_run(play, run, 40);
-  bool permanent = run->fault->mode == FAULT_PERMANENT;
   bool has_problem = atomic_load(&run->journal->problem_count) > 0;
-  /* A permanent failure of the disk may be reported as damage. */
-  if (has_problem && permanent && strstr(run->journal->problem, "MSGQ_CORRUPT") != NULL) has_problem = false;
   if (code != 0) snprintf(why, room, code == child_hung ? "the process hung" : "the process ended with %d", code);
   else if (has_problem) snprintf(why, room, "%s", run->journal->problem);
   return code == 0 && !has_problem && aftermath(run->scene, run->path, run->journal, why, room);

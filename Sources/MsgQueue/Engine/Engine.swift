@@ -155,13 +155,8 @@ package final class Engine: @unchecked Sendable {
         catchUp()
         guard context.phase == .open else { throw context.closedError }
         defer { afterwards() }
-        do throws(QueueError) { return try body() } catch {
-            // A single failed read of a page may not be damage: read it again. This is safe because each call changes the store in its last
-            // step.
-            guard error.code == .corrupt else { throw error }
-            context.store.dropPageCache()
-            return try body()
-        }
+        // This is safe because each call changes the store in its last step.
+        return try context.store.readingTwice(body)
     }
 
     /// In a queue without threads: performs a part of what is overdue, because the host may poll seldom. Under the lock.

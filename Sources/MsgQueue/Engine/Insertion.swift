@@ -62,6 +62,7 @@ final class Insertion {
         guard !again.isEmpty else { return }
         store.dropPageCache()
         insert(again)
+        for command in again { if case .failure(let error) = command.result { command.result = .failure(store.withoutReadError(error)) } }
     }
 
     /// A message that was removed for a new one.

@@ -241,7 +241,10 @@ final class Database {
     func vacuumStep(pages: Int64) throws(QueueError) { try execute("PRAGMA incremental_vacuum(\(pages))") }
 
     /// Empties the page cache, so that the next reads come from the files. A page that was read incorrectly is then read again.
-    func dropPageCache() { sqlite3_db_release_memory(handle) }
+    func dropPageCache() {
+        sqlite3_db_release_memory(handle)
+        forgetReadErrors()
+    }
 
     // MARK: Transactions
 

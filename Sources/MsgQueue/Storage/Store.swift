@@ -759,6 +759,10 @@ package final class Store {
     /// Empties the page cache, so that the next reads come from the files.
     package func dropPageCache() { database.dropPageCache() }
 
+    package func readingTwice<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T { try database.readingTwice(body) }
+
+    package func withoutReadError(_ error: QueueError) -> QueueError { database.withoutReadError(error) }
+
     package var path: String { lock.path }
     package var isPoisoned: Bool { database.isPoisoned }
 }

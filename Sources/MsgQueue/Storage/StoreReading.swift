@@ -107,11 +107,7 @@ extension Store {
     /// as damaged.
     package func row(at sequence: Int64, _ part: Part) throws(QueueError) -> Row? {
         guard part != .outline else { return try outline(at: sequence) }
-        do throws(QueueError) { return try readRow(at: sequence, part) } catch {
-            guard error.code == .corrupt else { throw error }
-            database.dropPageCache()
-            return try readRow(at: sequence, part)
-        }
+        return try database.readingTwice { () throws(QueueError) in try readRow(at: sequence, part) }
     }
 
     private func readRow(at sequence: Int64, _ part: Part) throws(QueueError) -> Row? {
