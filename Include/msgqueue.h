@@ -25,6 +25,7 @@
  *   15. Backups, damaged stores  msgq_backup, msgq_check, msgq_salvage
  *   16. Log                      msgq_set_log, msgq_log_next
  *   17. Control socket           msgq_control_start, msgq_control_stop
+ *   18. Simulated time           msgq_open_simulated, msgq_advance
  *
  * A whole program (link with -lmsgqueue):
 
@@ -1672,6 +1673,34 @@ msgq_result msgq_control_start(msgq_queue *queue, const char *path);
 /* Removes the socket file and disconnects the clients. A copy for a client's `backup` is abandoned.
    Without a control socket it does nothing. */
 msgq_result msgq_control_stop(msgq_queue *queue);
+
+/* -------------------------------------------------------------------- 18. Simulated time */
+
+/*
+ * For tests: msgq_open with a clock of the queue's own, which begins at `start_ms` (milliseconds
+ * since 1970, to the end of the year 9999; 0: now) and stands still. It moves in msgq_advance, and
+ * in calls that wait (msgq_poll, msgq_drain, msgq_close): they do not wait, the clock moves to what
+ * is due next, or to their time-out. So a delay of two minutes takes no time. Everything else is
+ * as in production: the store is a real file. `seed` determines what is random, as in delays and
+ * ids. A queue that was opened by msgq_open keeps the system's clock.
+ *
+ * The queue is polled (MSGQ_CALLBACKS_POLL, also where `options` says THREADS), and is meant for one
+ * thread: a call on another one may see any time. msgq_fd tells callbacks, not that something is
+ * due. Each opening counts as a boot of its own. An attempt that answers PENDING times out when the
+ * clock is moved that far.
+ * Errors: those of msgq_open; INVALID (start_ms, POLL_TIMER).
+ */
+msgq_result msgq_open_simulated(const char *path, const msgq_options *options, int64_t start_ms,
+                                uint64_t seed, msgq_queue **out);
+
+/*
+ * Lets `ms` milliseconds pass (0 to 3650 days): stops at each moment at which something is due,
+ * performs it, and runs the callbacks. Inside a callback only the clock moves, as during a call of
+ * a slow receiver; and with 0 nothing runs. `now_ms`, which may be NULL, receives the time at the
+ * end.
+ * Errors: CONFLICT (not opened by msgq_open_simulated), INVALID, CLOSED.
+ */
+msgq_result msgq_advance(msgq_queue *queue, int64_t ms, int64_t *now_ms);
 
 #ifdef __cplusplus
 }

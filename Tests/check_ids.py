@@ -26,7 +26,6 @@ OPEN: dict[str, str] = {
     "H14": "titles of conversations",
     "M14": "send and wait",
     "M15": "log lines at DEBUG",
-    "M16": "virtual time in Python",
     "Q22": "the count of a standing prompt follows the queue",
     "R17": "the earlier reason of a message that ended as offline",
     "X15": "what explain says of every queued message is what then happens",

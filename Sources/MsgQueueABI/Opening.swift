@@ -13,6 +13,27 @@ public func msgq_open(
     }
 }
 
+@_cdecl("msgq_open_simulated") @implementation
+public func msgq_open_simulated(
+    _ path: UnsafePointer<CChar>!, _ options: UnsafePointer<msgq_options>!, _ start_ms: Int64, _ seed: UInt64,
+    _ out: UnsafeMutablePointer<OpaquePointer?>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let out = try require(out, "out")
+        let path = try text(try require(path, "path"), "path")
+        let options = try options.map { pointer throws(QueueError) in try read(pointer) } ?? Options()
+        out.pointee = Handles.add(try Engine.openSimulated(path: path, options: options, start: start_ms == 0 ? nil : start_ms, seed: seed))
+    }
+}
+
+@_cdecl("msgq_advance") @implementation
+public func msgq_advance(_ queue: OpaquePointer!, _ ms: Int64, _ now_ms: UnsafeMutablePointer<Int64>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let now = try Handles.engine(queue).advance(ms)
+        now_ms?.pointee = now
+    }
+}
+
 @_cdecl("msgq_close") @implementation
 public func msgq_close(_ queue: OpaquePointer!, _ timeout_ms: Int64) -> msgq_result {
     guard let queue else { return MSGQ_OK }

@@ -37,7 +37,7 @@ final class CloseWait: @unchecked Sendable {
             if let isComplete = step() { return isComplete }
             let now = context.ports.mono()
             let soon = now + (attemptsEnded == nil ? 20 : 5)
-            context.lock.wait(context.progressCondition, until: min(soon, deadline))
+            context.wait(context.progressCondition, until: min(soon, deadline))
         }
     }
 

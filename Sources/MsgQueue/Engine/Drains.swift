@@ -71,10 +71,11 @@ final class Drains {
                 // If no other thread polls, this thread runs the callbacks.
                 guard poll.isPolledElsewhere || !runOne() else { continue }
                 guard answer.result == nil else { continue }
-                let soon = min(context.ports.mono() + 20, poll.deadline)
-                context.lock.wait(context.progressCondition, until: min(end ?? soon, soon))
+                let now = context.ports.mono()
+                let soon = context.ports.simulated == nil ? min(now + 20, poll.deadline) : max(now + 1, poll.deadline)
+                context.wait(context.progressCondition, until: min(end ?? soon, soon))
             } else {
-                context.lock.wait(context.progressCondition, until: end)
+                context.wait(context.progressCondition, until: end)
             }
         }
     }

@@ -64,12 +64,12 @@ package final class Engine: @unchecked Sendable {
     }
 
     /// Opens a queue. A store that seems damaged is opened a second time, because SQLite reports some failed reads as damage.
-    package static func open(path: String, options: Options) throws(QueueError) -> Engine {
-        do throws(QueueError) { return try Engine(path: path, options: options) } catch {
+    package static func open(path: String, options: Options, ports: Ports = .system) throws(QueueError) -> Engine {
+        do throws(QueueError) { return try Engine(path: path, options: options, ports: ports) } catch {
             // An open changes nothing for the caller, so a failed flush is an error of the store and not an unknown result.
             guard error.code != .unknown else { throw QueueError(.storage, error.detail, isFull: error.isFull) }
             guard error.code == .corrupt else { throw error }
-            return try Engine(path: path, options: options)
+            return try Engine(path: path, options: options, ports: ports)
         }
     }
 

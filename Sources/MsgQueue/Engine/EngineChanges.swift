@@ -184,6 +184,9 @@ extension Engine {
 
     /// Takes connectivity from the kernel from now on, beginning with its present state. Repeating the call changes nothing.
     package func startMonitor() throws(QueueError) {
+        guard context.ports.simulated == nil else {
+            throw QueueError(.conflict, "the queue has a simulated clock, so it has no network monitor: report connectivity")
+        }
         guard try input({ () throws(QueueError) in network.monitor == nil }) else { return }
         let monitor = try NetworkMonitor()
         let state = try monitor.query()

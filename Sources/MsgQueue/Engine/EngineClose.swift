@@ -10,7 +10,7 @@ extension Engine {
         guard context.phase == .open else {
             // Another call is closing the queue: wait until it has. Without a thread this one goes on with it.
             while context.phase != .closed, poll?.closing?.step() != true {
-                context.lock.wait(
+                context.wait(
                     context.progressCondition, until: poll?.closing.map { min($0.wait.deadline, context.ports.mono() + 20) })
             }
             context.lock.unlock()

@@ -28,6 +28,18 @@ final class EngineContext: @unchecked Sendable {
         self.core = core
     }
 
+    /// Waits for the condition until `deadline` (monotonic; nil: without end), with the lock released. By a simulated clock nothing waits:
+    /// the clock moves to the deadline.
+    func wait(_ condition: Condition, until deadline: Int64?) {
+        guard let clock = ports.simulated, let deadline, deadline < Int64.max else {
+            lock.wait(condition, until: deadline)
+            return
+        }
+        lock.unlock()
+        clock.move(to: deadline)
+        lock.lockForEngine()
+    }
+
     var isOwnProcess: Bool { getpid() == process }
 
     /// Throws in a forked child, which must use neither the lock, which a thread of the parent may hold, nor the file.

@@ -64,7 +64,7 @@ extension Engine {
     // MARK: Polling
 
     /// Runs one callback of a polled queue, after what is due at a time in a queue without threads. Returns false if there is none.
-    private func runCallback() -> Bool {
+    func runCallback() -> Bool {
         if poll?.runCloseCallback(host) == true { return true }
         runDue()
         return driver.runOne() || (poll?.closing?.step() == true && poll?.runCloseCallback(host) == true)

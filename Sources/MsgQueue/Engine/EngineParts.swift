@@ -18,7 +18,7 @@ struct EngineParts {
     init(_ context: EngineContext) throws(QueueError) {
         self.context = context
         events = EventDelivery(context)
-        let alarm = try Alarm()
+        let alarm = try Alarm(context.ports.simulated)
         network = NetworkWatch(context, events, alarm)
         timer = EngineTimer(context, network, alarm)
         do throws(QueueError) { poll = context.options.callbacks == .threads ? nil : try PollHost(context, events, timer) } catch {

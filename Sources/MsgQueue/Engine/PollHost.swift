@@ -125,7 +125,7 @@ final class PollHost {
     private func wait(until deadline: Int64?) {
         if let timer, !timer.isAsleep, context.phase != .closed { return attend(until: deadline) }
         followers += 1
-        context.lock.wait(condition, until: deadline)
+        context.wait(condition, until: deadline)
         followers -= 1
     }
 

@@ -19,8 +19,13 @@ final class Alarm: @unchecked Sendable {
     private let wake: Int32
     /// An epoll of the host that has the same descriptors; -1: none.
     private var shared: Int32 = -1
+    /// A clock of the queue's own, which a wait moves to its end; nil: the system's.
+    private let simulated: SimulatedClock?
+    /// The deadline by that clock.
+    private var deadline = Int64.max
 
-    init() throws(QueueError) {
+    init(_ simulated: SimulatedClock?) throws(QueueError) {
+        self.simulated = simulated
         timer = platform_timer(CLOCK_BOOTTIME)
         clock = platform_timer(CLOCK_REALTIME)
         wake = platform_eventfd()
@@ -34,6 +39,7 @@ final class Alarm: @unchecked Sendable {
 
     /// Sets the deadline, in milliseconds of `Ports.mono`; Int64.max: never.
     func arm(_ deadline: Int64) {
+        guard simulated == nil else { return self.deadline = deadline }
         // The kernel converts the time to nanoseconds: a deadline that is too large disarms the timer.
         platform_arm_timer(timer, deadline < Int64.max / 2 ? max(deadline, 0) : -1)
     }
@@ -47,6 +53,13 @@ final class Alarm: @unchecked Sendable {
 
     /// Waits until something happens, at most `longest` milliseconds (nil: without end). Returns an empty set after `signal` or that time.
     func sleep(network: Int32?, longest: Int64? = nil) -> Reason {
+        if let simulated {
+            let end = min(deadline, longest.map { simulated.now.mono.addingClamped(max($0, 0)) } ?? Int64.max)
+            if end < Int64.max {
+                simulated.move(to: end)
+                return end == deadline ? .deadline : []
+            }
+        }
         var watched = [timer, clock, wake, network ?? -1].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         let timeout = longest.map { Int32(clamping: max($0, 0)) } ?? -1
         // An interrupted or failed wait counts as a wake-up without a reason: the caller checks its state and waits again.

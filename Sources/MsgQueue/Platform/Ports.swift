@@ -14,6 +14,8 @@ package struct Ports: Sendable {
     package var random: @Sendable () -> UInt64
     /// A wall clock that shows less is wrong: nothing expires or is pruned by it.
     package var earliest: Int64
+    /// The clock of a queue that was opened with one of its own: what waits moves it. nil: the system's.
+    package var simulated: SimulatedClock?
 
     package init(
         wall: @escaping @Sendable () -> Int64, mono: @escaping @Sendable () -> Int64, asleep: @escaping @Sendable () -> Int64 = { 0 },

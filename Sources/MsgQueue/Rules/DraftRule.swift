@@ -28,6 +28,9 @@ package enum DraftRule {
         return String(repeating: "0", count: max(4 - digits.count, 0)) + digits
     }
 
+    /// The end of the year 9999 in milliseconds since 1970.
+    package static let lastTime: Int64 = 253_402_300_799_999
+
     /// Throws if a draft is invalid or too large.
     package static func check(_ draft: borrowing BorrowedDraft, _ options: Options) throws(QueueError) {
         if let id = draft.id { try check(id: id) }

@@ -123,6 +123,9 @@ static void sending_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_poll(queue, 0, &ran));
   CHECK_NUMBER(4711, ran);
   CHECK_NUMBER(-1, msgq_fd(queue));
+  int64_t now = 4711;
+  CHECK_RESULT(expected, msgq_advance(queue, 1, &now));
+  CHECK_NUMBER(4711, now);
 }
 
 /* A release function runs exactly once, also when the call fails. */

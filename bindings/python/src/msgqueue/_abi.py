@@ -486,6 +486,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_outcome_init": (None, [POINTER(Outcome)]),
     "msgq_drain_options_init": (None, [POINTER(DrainOptions)]),
     "msgq_open": (c_int, [c_char_p, POINTER(Options), _out]),
+    "msgq_open_simulated": (c_int, [c_char_p, POINTER(Options), c_int64, c_uint64, _out]),
     "msgq_close": (c_int, [_queue, c_int64]),
     "msgq_close_async": (c_int, [_queue, c_int64, ClosedFunction, c_void_p]),
     "msgq_enqueue": (c_int, [_queue, POINTER(Draft), POINTER(IdBuffer)]),
@@ -559,6 +560,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_set_log": (c_int, [LogFunction, c_void_p, ReleaseFunction]),
     "msgq_log_next": (c_size_t, [POINTER(c_int), c_char_p, c_size_t]),
     "msgq_log_fd": (c_int, []),
+    "msgq_advance": (c_int, [_queue, c_int64, POINTER(c_int64)]),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from enum import IntEnum
 from typing import TypeVar, Union
@@ -132,14 +132,28 @@ def moment(name: str, value: object) -> int:
     return number
 
 
-def start(not_before: object, delay: object) -> int:
+def wall_clock() -> int:
+    """Returns the system's time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def start(not_before: object, delay: object, now: Callable[[], int]) -> int:
     """Returns the time before which a message is not sent, in milliseconds since 1970; 0: none."""
     if delay is None:
         return moment("not_before", not_before)
     if not_before is not None:
         raise TypeError("not_before and delay exclude each other")
-    duration = _of_timedelta("delay", delay) if isinstance(delay, timedelta) else _of_delay("delay", delay)
-    return time.time_ns() // 1_000_000 + duration if duration else 0
+    wait = duration("delay", delay)
+    return now() + wait if wait else 0
+
+
+def duration(name: str, value: object) -> int:
+    """Converts seconds or a timedelta to milliseconds."""
+    if isinstance(value, timedelta):
+        return _of_timedelta(name, value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong_type(name, "seconds or a timedelta", value)
+    return milliseconds(name, value)
 
 
 def instant(name: str, value: object) -> int:
@@ -189,12 +203,6 @@ def _of_timedelta(name: str, value: timedelta) -> int:
     if value < timedelta(0):
         raise InvalidError(f"{name} must not be negative, got {value}")
     return -(-value // _MILLISECOND)
-
-
-def _of_delay(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _wrong_type(name, "seconds or a timedelta", value)
-    return milliseconds(name, value)
 
 
 def _seconds(name: str, value: object) -> object:

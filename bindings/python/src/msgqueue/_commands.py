@@ -83,6 +83,7 @@ class Commands:
             unmetered_only,
             replace_key,
             priority,
+            self._handle.now,
         )
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
@@ -100,7 +101,7 @@ class Commands:
         Raises:
             Error: As `enqueue`; the detail about one of several drafts begins with its index, from 0.
         """
-        array = _drafts.array(drafts)
+        array = _drafts.array(drafts, self._handle.now)
         ids = (_abi.IdBuffer * len(array))()
         self._handle.check(self._handle.lib.msgq_enqueue_batch(self._handle.pointer, array, len(array), ids))
         return [entry.value.decode() for entry in ids]
@@ -139,7 +140,18 @@ class Commands:
         """
         draft = _abi.Draft()
         _drafts.fill(
-            draft, b"", conversation, metadata, None, not_before, delay, expires_at, unmetered_only, None, priority
+            draft,
+            b"",
+            conversation,
+            metadata,
+            None,
+            not_before,
+            delay,
+            expires_at,
+            unmetered_only,
+            None,
+            priority,
+            self._handle.now,
         )
         given = _drafts.bodies(bodies)
         count = len(given)

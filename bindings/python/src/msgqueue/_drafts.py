@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _abi, _arguments
@@ -31,6 +31,7 @@ def fill(
     unmetered_only: object,
     replace_key: object,
     priority: object,
+    now: Callable[[], int] = _arguments.wall_clock,
 ) -> None:
     """Fills a zeroed draft. Sets only the given fields, because each assignment costs time in every enqueue."""
     target.struct_size = _SIZE
@@ -44,7 +45,7 @@ def fill(
     if id is not None:
         target.id = _arguments.text("id", id)
     if not_before is not None or delay is not None:
-        target.not_before_ms = _arguments.start(not_before, delay)
+        target.not_before_ms = _arguments.start(not_before, delay, now)
     if expires_at is not None:
         target.expires_at_ms = _arguments.moment("expires_at", expires_at)
     if unmetered_only is not False:
@@ -55,7 +56,7 @@ def fill(
         target.priority = _arguments.signed("priority", priority, values="-100 to 100")
 
 
-def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
+def array(drafts: Iterable[Draft | Mapping[str, Any]], now: Callable[[], int]) -> ctypes.Array[_abi.Draft]:
     """Returns an array for msgq_enqueue_batch. An error names the draft by its index, from 0."""
     if isinstance(drafts, (Draft, Mapping)):
         raise TypeError("enqueue_batch needs an iterable of drafts; for one message use enqueue")
@@ -76,6 +77,7 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
                 draft.unmetered_only,
                 draft.replace_key,
                 draft.priority,
+                now,
             )
         except InvalidError as problem:
             raise InvalidError(f"draft {index}: {problem.detail}") from None

@@ -91,7 +91,7 @@ class Drains:
         if threads is not None:
             _ = self._handle.pointer
             return _interruptible.run(lambda: self._wait(options), f"{self._handle.name} drain")
-        if options.timeout_ms != 0 and threading.current_thread() is threading.main_thread():
+        if self._handle.waits and options.timeout_ms != 0 and threading.current_thread() is threading.main_thread():
             return self._poll(options)
         return self._wait(options)
 

@@ -43,7 +43,7 @@ class Polling:
         limit = _arguments.timeout("timeout", timeout)
         handle = self._handle
         _ = self._polled
-        handles_signals = threading.current_thread() is threading.main_thread()
+        handles_signals = handle.waits and threading.current_thread() is threading.main_thread()
         deadline = time.monotonic() + limit / 1000
         ran = ctypes.c_size_t()
         while True:

@@ -8,7 +8,7 @@ import weakref
 from types import TracebackType
 from typing import ClassVar, Final, NoReturn, SupportsIndex
 
-from . import _arguments, _logs, _options
+from . import _abi, _arguments, _logs, _options
 from ._callbacks import BatchTransport, EventHandler, Transport, logger, raise_interruption
 from ._commands import Commands
 from ._control import Control
@@ -217,7 +217,7 @@ class MessageQueue:
         lib = library()
         _logs.begin(lib)
         pointer = ctypes.c_void_p()
-        result = lib.msgq_open(name, options, pointer)
+        result = self._open(lib, name, options, pointer)
         if result != Result.OK:
             error = path_error(lib, result, name)
             _logs.read(lib)
@@ -250,6 +250,11 @@ class MessageQueue:
             raise
 
     # ---------------------------------------------------------------- opening and closing
+
+    def _open(self, lib: ctypes.CDLL, name: bytes, options: _abi.Options, pointer: ctypes.c_void_p) -> int:
+        """Calls the library's function that opens a queue."""
+        result: int = lib.msgq_open(name, options, pointer)
+        return result
 
     @property
     def path(self) -> str:

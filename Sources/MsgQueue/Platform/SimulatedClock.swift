@@ -1,0 +1,37 @@
+/// The clocks and the randomness of a queue that was opened for a test. They stand still until a call waits or moves them, so the same
+/// calls have the same results each time. What the wall clock shows counts as right.
+package final class SimulatedClock: @unchecked Sendable {
+    /// Where the monotonic clock begins, in milliseconds since a simulated boot.
+    private static let firstMono: Int64 = 86_400_000
+
+    private let mutex = Mutex()
+    private var moment: Moment
+    private var random: RandomBits
+    /// Each opening is a boot of its own, so that times of an earlier opening count by the wall clock.
+    private let boot = Int64.random(in: 1...Int64.max)
+
+    /// `start` is the wall clock's time, in milliseconds since 1970.
+    package init(start: Int64, seed: UInt64) {
+        moment = Moment(wall: start, mono: Self.firstMono)
+        random = RandomBits(seed: seed)
+    }
+
+    var now: Moment { mutex.withLock { moment } }
+
+    /// Moves both clocks to this time of the monotonic clock, unless it has passed.
+    func move(to mono: Int64) {
+        mutex.withLock {
+            let step = mono.subtractingClamped(moment.mono)
+            guard step > 0 else { return }
+            moment = Moment(wall: moment.wall.addingClamped(step), mono: mono)
+        }
+    }
+
+    package var ports: Ports {
+        var ports = Ports(
+            wall: { [self] in now.wall }, mono: { [self] in now.mono }, boot: { [boot] in boot },
+            random: { [self] in mutex.withLock { random.next() } })
+        ports.simulated = self
+        return ports
+    }
+}

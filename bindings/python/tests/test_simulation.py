@@ -1,0 +1,216 @@
+"""M16: the engine over a real store in simulated time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msgqueue import (
+    ClosedError,
+    ConflictError,
+    Connectivity,
+    Delivery,
+    EventKind,
+    FailureKind,
+    InvalidError,
+    MessageQueue,
+    Mode,
+    Outcome,
+    RetryPolicy,
+    Status,
+    Stop,
+)
+from msgqueue.simulation import SimulatedQueue
+
+START = datetime(2030, 1, 1, tzinfo=timezone.utc)
+LADDER = RetryPolicy(ladder=[5, 30, 120], max_retries=3, jitter=0)
+
+
+class Receiver:
+    """A transport that notes the seconds after START at which it was called."""
+
+    def __init__(self) -> None:
+        self.queue: SimulatedQueue | None = None
+        self.outcome = Outcome.retry(FailureKind.SERVER)
+        self.duration = 0.0
+        self.times: list[float] = []
+
+    def __call__(self, delivery: Delivery) -> Outcome:
+        assert self.queue is not None
+        self.times.append((self.queue.now - START).total_seconds())
+        self.queue.advance(self.duration)
+        return self.outcome
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    return Receiver()
+
+
+@pytest.fixture
+def opened(store: Path, receiver: Receiver) -> Iterator[Any]:
+    queues: list[SimulatedQueue] = []
+
+    def opener(**options: Any) -> SimulatedQueue:
+        options.setdefault("start", START)
+        options.setdefault("transport", receiver)
+        queue = receiver.queue = SimulatedQueue(store, **options)
+        queues.append(queue)
+        return queue
+
+    yield opener
+    for queue in queues:
+        queue.close(timeout=0)
+
+
+def test_M16_the_ladder_of_5_s_30_s_and_2_min_takes_no_time(opened: Any, receiver: Receiver) -> None:
+    began = time.monotonic()
+    queue = opened(retry=LADDER)
+    queue.enqueue("hello", conversation="ana", id="a")
+    assert queue.advance(timedelta(minutes=3)) == START + timedelta(minutes=3)
+    assert receiver.times == pytest.approx([0, 5, 35, 155], abs=0.05)
+    assert queue.get("a").status is Status.FAILED
+    assert [attempt.number for attempt in queue.attempts("a")] == [1, 2, 3, 4]
+    assert time.monotonic() - began < 60
+
+
+def test_M16_a_drain_moves_the_clock_instead_of_waiting(opened: Any, receiver: Receiver) -> None:
+    queue = opened(mode=Mode.MANUAL, direct=False, attempt_timeout=30.0, retry=LADDER)
+    receiver.outcome = Outcome.pending()
+    queue.enqueue("hello")
+    assert queue.drain(timeout=10).stop is Stop.TIMEOUT
+    assert 10 <= (queue.now - START).total_seconds() < 11
+    assert queue.drain().remaining == 1
+    assert 30 <= (queue.now - START).total_seconds() < 31
+
+
+def test_M16_a_poll_moves_the_clock_to_what_is_due(opened: Any, receiver: Receiver) -> None:
+    queue = opened(retry=LADDER)
+    queue.enqueue("hello")
+    while len(receiver.times) < 2:
+        queue.poll(600)
+    assert receiver.times == pytest.approx([0, 5], abs=0.05)
+
+
+def test_M16_a_slow_receiver_and_events_have_times_of_the_clock(opened: Any, receiver: Receiver) -> None:
+    events: list[tuple[EventKind, datetime]] = []
+    queue = opened(on_event=lambda event: events.append((event.kind, event.at)))
+    receiver.outcome, receiver.duration = Outcome.sent(), 7.0
+    queue.enqueue("hello", id="a")
+    queue.advance(1)
+    assert [attempt.duration for attempt in queue.attempts("a")] == [7.0]
+    assert queue.get("a").sent == START + timedelta(seconds=7)
+    assert all(START <= at <= START + timedelta(seconds=8) for _, at in events)
+
+
+def test_M16_a_delay_counts_from_the_clock_of_the_queue(opened: Any, receiver: Receiver) -> None:
+    queue = opened()
+    receiver.outcome = Outcome.sent()
+    queue.advance(timedelta(days=1))
+    queue.enqueue("hello", id="a", delay=timedelta(hours=1))
+    (second,) = queue.enqueue_batch([{"body": "again", "delay": 7200.0}])
+    queue.enqueue_bodies(["b"], delay=10800.0)
+    assert queue.get("a").not_before == START + timedelta(days=1, hours=1)
+    assert queue.get(second).not_before == START + timedelta(days=1, hours=2)
+    queue.advance(timedelta(minutes=59))
+    assert receiver.times == []
+    queue.advance(timedelta(hours=3))
+    assert [round(each / 3600 - 24, 3) for each in receiver.times] == [1, 2, 3]
+
+
+def test_M16_expiry_and_history_over_hours(opened: Any, receiver: Receiver) -> None:
+    queue = opened(expiry=3600.0, keep_sent_for=10 * 3600.0)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("late", id="late")
+    queue.advance(timedelta(hours=1, minutes=2))
+    assert queue.get("late").failure.kind is FailureKind.EXPIRED
+    receiver.outcome = Outcome.sent()
+    queue.set_connectivity(Connectivity.ONLINE)
+    queue.enqueue("sent", id="sent")
+    queue.advance(timedelta(hours=9))
+    assert queue.get("sent").status is Status.SENT
+    queue.advance(timedelta(hours=2))
+    assert queue.counts().sent == 0
+
+
+def test_M16_offline_and_the_ladder_of_connectivity(opened: Any, receiver: Receiver) -> None:
+    queue = opened(initial_connectivity=Connectivity.OFFLINE)
+    receiver.outcome = Outcome.sent()
+    queue.enqueue("hello")
+    queue.advance(3600)
+    assert receiver.times == []
+    queue.set_connectivity(Connectivity.ONLINE)
+    queue.advance(1)
+    assert receiver.times == pytest.approx([3600.5], abs=0.1)
+
+
+def test_M16_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
+    def run(name: str, seed: int) -> tuple[list[float], str]:
+        receiver = Receiver()
+        policy = RetryPolicy(ladder=[5, 30, 120], max_retries=3, jitter=0.5)
+        with SimulatedQueue(tmp_path / name, receiver, start=START, seed=seed, retry=policy) as queue:
+            receiver.queue = queue
+            id = queue.enqueue("hello")
+            queue.advance(600)
+        return receiver.times, id
+
+    assert run("a.db", 1) == run("b.db", 1)
+    assert run("c.db", 2)[0] != run("a2.db", 1)[0]
+
+
+def test_M16_the_store_is_a_real_one(store: Path, opened: Any, receiver: Receiver) -> None:
+    queue = opened()
+    queue.enqueue("hello", id="a")
+    queue.advance(1)
+    queue.close()
+    with MessageQueue(store, read_only=True) as real:
+        assert real.get("a").status is Status.QUEUED
+    receiver.outcome = Outcome.sent()
+    again = opened(start=START + timedelta(days=1))
+    again.advance(60)
+    assert again.get("a").status is Status.SENT
+
+
+def test_M16_bad_arguments_are_refused(store: Path, opened: Any) -> None:
+    with pytest.raises(InvalidError, match="time zone"):
+        SimulatedQueue(store, start=datetime(2030, 1, 1))
+    with pytest.raises(InvalidError, match="9999"):
+        SimulatedQueue(store, start=253402300800.0)
+    with pytest.raises(InvalidError, match="seed"):
+        SimulatedQueue(store, seed=-1)
+    with pytest.raises(TypeError, match="always polled"):
+        SimulatedQueue(store, polled=False)
+    with pytest.raises(TypeError, match="transport"):
+        SimulatedQueue(store, transport=1)  # type: ignore[arg-type]
+    queue = opened()
+    with pytest.raises(InvalidError):
+        queue.advance(-1)
+    with pytest.raises(InvalidError):
+        queue.advance(timedelta(days=40000))
+    with pytest.raises(TypeError):
+        queue.advance("1")
+    with pytest.raises(ConflictError, match="connectivity"):
+        queue.start_monitor()
+    assert queue.now == START
+    queue.close()
+    with pytest.raises(ClosedError):
+        queue.advance(1)
+
+
+def test_M16_an_interrupt_in_a_callback_is_raised_from_advance(opened: Any, receiver: Receiver) -> None:
+    def interrupted(_: Delivery) -> Outcome:
+        raise KeyboardInterrupt
+
+    queue = opened(transport=interrupted)
+    queue.enqueue("hello")
+    with pytest.raises(KeyboardInterrupt):
+        queue.advance(1)
+    receiver.outcome = Outcome.sent()
+    queue.set_transport(receiver)
+    queue.advance(3600)
+    assert queue.counts().sent == 1
