@@ -13,6 +13,7 @@ import pytest
 
 import msgqueue
 import msgqueue.aio
+import msgqueue.simulation
 from msgqueue import MessageQueue, RetryPolicy, _abi, _options, enums
 from msgqueue._library import library
 from msgqueue.statistics import LATENCY_BOUNDS

@@ -184,7 +184,7 @@ def test_M16_bad_arguments_are_refused(store: Path, opened: Any) -> None:
     with pytest.raises(InvalidError, match="seed"):
         SimulatedQueue(store, seed=-1)
     with pytest.raises(TypeError, match="always polled"):
-        SimulatedQueue(store, polled=False)
+        SimulatedQueue(store, polled=False)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="transport"):
         SimulatedQueue(store, transport=1)  # type: ignore[arg-type]
     queue = opened()

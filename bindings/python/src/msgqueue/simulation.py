@@ -88,6 +88,9 @@ class SimulatedQueue(MessageQueue):
             handle.close_quietly()
             raise
 
+    def __enter__(self) -> SimulatedQueue:
+        return self
+
     @property
     def now(self) -> datetime:
         """What the clock shows.
