@@ -21,13 +21,13 @@ extension Engine {
     /// Lets `time` milliseconds pass: stops at each moment at which something is due, performs it and runs the callbacks. Inside a callback
     /// only the clock moves, as it does during a call that takes long; with 0 nothing runs. Returns the wall clock's time at the end.
     package func advance(_ time: Int64) throws(QueueError) -> Int64 {
+        try context.checkProcess()
         guard let clock = context.ports.simulated else {
             throw QueueError(.conflict, "the queue was not opened with a simulated clock")
         }
         guard (0...Self.longestAdvance).contains(time) else {
             throw QueueError(.invalid, "the time must be 0 to \(Self.longestAdvance) ms, got \(time)")
         }
-        try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
         guard context.phase == .open, let poll else { throw context.closedError }
