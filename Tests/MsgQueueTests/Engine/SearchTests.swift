@@ -73,11 +73,11 @@ import Testing
         try engine.setTransport(
             isBatch
                 ? Registration(
-                    .batch(
-                        { deliveries in
-                            isHeld.wait()
-                            return deliveries.map { _ in Outcome(verdict: .sent) }
-                        }, limits))
+                    batches: limits,
+                    { deliveries in
+                        isHeld.wait()
+                        return deliveries.map { _ in Outcome(verdict: .sent) }
+                    })
                 : Registration({ _ in
                     isHeld.wait()
                     return .sent
