@@ -397,7 +397,7 @@ typedef struct msgq_options {
 
   /* 10,000 messages and 30 days. Sent and recorded messages are kept: at most so many (0: none;
      UINT64_MAX: no limit), and at most so long after they were sent, or recorded and read (0: not
-     at all; negative: no limit). If there are more, those with the lowest `sequence` are pruned,
+     at all; negative: no limit). If there are more, the oldest by `time_ms` are pruned,
      within about a second; meanwhile there may be a tenth more, or the messages of one batch. What
      is queued or failed is never pruned. What is recorded and not marked as read is not pruned
      either, and does not count against keep_sent. */
@@ -623,9 +623,14 @@ typedef struct msgq_draft {
   /* -100 to 100. Compared with the first messages of other conversations, the highest is sent first
      (see "Order" above). msgq_edit keeps it. */
   int32_t priority;
+  /* 0: now. When the message was composed, or sent by its sender, also in the future: 1 to
+     253402300799999, the end of the year 9999 (otherwise INVALID). Lists show messages with this
+     time and can be in its order; the order of sending does not depend on it. */
+  int64_t time_ms;
 } msgq_draft;
 
-#define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false, NULL, 0 }
+#define MSGQ_DRAFT_INIT \
+  { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false, NULL, 0, 0 }
 
 void msgq_draft_init(msgq_draft *draft);
 
@@ -959,6 +964,10 @@ typedef struct msgq_message {
   bool unmetered_only;
   const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
   int32_t priority;
+  int64_t time_ms; /* msgq_draft.time_ms; created_ms when that was 0. The time to show */
+  /* What failed before, when `failure` does not show it: while an attempt is in flight, and after
+     one that ended as MSGQ_FAILURE_OFFLINE; NULL otherwise, and when nothing failed */
+  const msgq_failure *failure_before;
 } msgq_message;
 
 /* One message by id. Free it with msgq_message_free. Reads the store. Errors: NOT_FOUND. */
@@ -1067,6 +1076,12 @@ void msgq_ledger_free(msgq_ledger *ledger);
 
 /* --------------------------------------------------------------------- 9. Many messages */
 
+/* The order of the messages of a page. */
+typedef enum msgq_list_order {
+  MSGQ_ORDER_SEQUENCE = 0, /* by `sequence`, the order of sending */
+  MSGQ_ORDER_TIME          /* by `time_ms`, then by `sequence` */
+} msgq_list_order;
+
 typedef struct msgq_filter {
   uint32_t struct_size;
   const char *conversation; /* NULL: all */
@@ -1074,11 +1089,17 @@ typedef struct msgq_filter {
   uint64_t after;           /* 0: from the end. The page after this sequence (before it, when
                                newest_first) */
   uint32_t limit;           /* 50 (0). 1 to 1000 */
-  bool newest_first;        /* false: oldest first, the order of sending */
+  bool newest_first;        /* false: oldest first */
   bool without_bodies;      /* false. Previews and sizes only */
+  msgq_list_order order;    /* MSGQ_ORDER_SEQUENCE (0) */
+  /* With MSGQ_ORDER_TIME: 0: from the end. The page after the message with this `time_ms` and the
+     sequence `after`, which may be gone or have changed; with `after` 0 the page that begins at
+     this time. Otherwise 0 (INVALID) */
+  int64_t after_time_ms;
 } msgq_filter;
 
-#define MSGQ_FILTER_INIT { sizeof(msgq_filter), NULL, 0, 0, 50, false, false }
+#define MSGQ_FILTER_INIT \
+  { sizeof(msgq_filter), NULL, 0, 0, 50, false, false, MSGQ_ORDER_SEQUENCE, 0 }
 
 void msgq_filter_init(msgq_filter *filter);
 
@@ -1086,7 +1107,8 @@ void msgq_filter_init(msgq_filter *filter);
 typedef struct msgq_page msgq_page;
 
 /* A page of messages in order. `filter` may be NULL: the first 50 unsent ones. The next page:
-   `after` = the last message's sequence. Free it with msgq_list_free. Reads the store. */
+   `after` = the last message's sequence, and with MSGQ_ORDER_TIME `after_time_ms` = its time_ms.
+   Free it with msgq_list_free. Reads the store. */
 msgq_result msgq_list(msgq_queue *queue, const msgq_filter *filter, msgq_page **out);
 
 /* Number of messages; 0 for NULL. */
@@ -1121,17 +1143,31 @@ typedef struct msgq_conversation {
   uint32_t struct_size;
   const char *name;
   const msgq_counts *counts;
-  const msgq_message *last; /* its newest message, without the body */
+  const msgq_message *last; /* its newest message by time, without the body */
+  const char *title;        /* msgq_set_title; NULL: none */
 } msgq_conversation;
 
 /* A page of conversations. */
 typedef struct msgq_conversation_page msgq_conversation_page;
 
-/* Conversations, the one with the newest message first: the page behind the one whose newest
-   message has the sequence `before` (0: the first page), at most `limit` (1 to 1000; 0: 50). Only
-   the last page has fewer. Free it with msgq_conversations_free. Reads the store. */
+/* Conversations, the one that was enqueued to or recorded in last first: the page behind the one
+   whose `last` has the sequence `before` (0: the first page), at most `limit` (1 to 1000; 0: 50).
+   Only the last page has fewer. Free it with msgq_conversations_free. Reads the store. */
 msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit,
                                msgq_conversation_page **out);
+
+/* The same in the order of the newest messages by time: the page behind the one whose `last` has
+   the time `before_time_ms` and the sequence `before` (both 0: the first page). */
+msgq_result msgq_conversations_by_time(msgq_queue *queue, int64_t before_time_ms, uint64_t before,
+                                       uint32_t limit, msgq_conversation_page **out);
+
+/*
+ * Gives a conversation a title for people: at most 255 bytes without control characters; NULL or ""
+ * removes it. It is kept while messages come and go, also when pruning removes the last one, until
+ * msgq_delete_conversation. Changes the store. Errors: NOT_FOUND (no messages; not when it is
+ * removed).
+ */
+msgq_result msgq_set_title(msgq_queue *queue, const char *conversation, const char *title);
 
 /* Number of conversations; 0 for NULL. */
 size_t msgq_conversations_size(const msgq_conversation_page *page);

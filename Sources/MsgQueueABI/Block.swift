@@ -68,7 +68,7 @@ struct Block {
         let body = message.body.flatMap { bytes($0) }
         let preview = string(message.preview)
         let metadata = pairs(message.pairs)
-        let failure = failure(message.failure)
+        let (failure, failureBefore) = (failure(message.failure), failure(message.failureBefore))
         target?.initialize(
             to: msgq_message(
                 struct_size: UInt32(MemoryLayout<msgq_message>.stride),
@@ -78,7 +78,8 @@ struct Block {
                 edited_ms: message.editedAt, sent_ms: message.sentAt, delivered_ms: message.deliveredAt, read_ms: message.readAt,
                 not_before_ms: message.notBefore, expires_at_ms: message.expiresAt, next_attempt_ms: message.nextAttemptAt,
                 last_attempt_ms: message.lastAttemptAt, attempts: message.attempts, retries_used: message.retriesUsed,
-                unmetered_only: message.unmeteredOnly, failure: failure, priority: message.priority))
+                unmetered_only: message.unmeteredOnly, failure: failure, priority: message.priority,
+                time_ms: message.time, failure_before: failureBefore))
     }
 }
 

@@ -24,21 +24,48 @@ public func msgq_conversations(
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
         // No sequence is larger than an Int64.
-        let page = try engine.conversations(before: Int64(clamping: before), limit: limit == 0 ? 50 : Int(limit))
-        let memory = try Block.make { block in
-            block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: conversationsMark, count: page.count))
-            let target = block.reserve(msgq_conversation.self, count: page.count)
-            for (index, conversation) in page.enumerated() {
-                let name = block.string(conversation.name)
-                let counts = block.counts(conversation.counts)
-                let last = block.reserve(msgq_message.self)
-                block.message(conversation.last, at: last)
-                target?[index] = msgq_conversation(
-                    struct_size: UInt32(MemoryLayout<msgq_conversation>.stride), name: name, counts: counts,
-                    last: last.map { UnsafePointer($0) })
-            }
+        try write(try engine.conversations(before: Int64(clamping: before), limit: limit == 0 ? 50 : Int(limit)), to: out)
+    }
+}
+
+@_cdecl("msgq_conversations_by_time") @implementation
+public func msgq_conversations_by_time(
+    _ queue: OpaquePointer!, _ before_time_ms: Int64, _ before: UInt64, _ limit: UInt32, _ out: UnsafeMutablePointer<OpaquePointer?>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let out = try require(out, "out")
+        let place = before_time_ms == 0 && before == 0 ? nil : TimePlace(before_time_ms, Int64(clamping: before))
+        try write(try engine.conversationsByTime(before: place, limit: limit == 0 ? 50 : Int(limit)), to: out)
+    }
+}
+
+private func write(_ page: [Conversation], to out: UnsafeMutablePointer<OpaquePointer?>) throws(QueueError) {
+    let memory = try Block.make { block in
+        block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: conversationsMark, count: page.count))
+        let target = block.reserve(msgq_conversation.self, count: page.count)
+        for (index, conversation) in page.enumerated() {
+            let name = block.string(conversation.name)
+            let counts = block.counts(conversation.counts)
+            let last = block.reserve(msgq_message.self)
+            block.message(conversation.last, at: last)
+            let title = conversation.title.flatMap { block.string($0) }
+            target?[index] = msgq_conversation(
+                struct_size: UInt32(MemoryLayout<msgq_conversation>.stride), name: name, counts: counts,
+                last: last.map { UnsafePointer($0) }, title: title)
         }
-        out.pointee = OpaquePointer(memory)
+    }
+    out.pointee = OpaquePointer(memory)
+}
+
+@_cdecl("msgq_set_title") @implementation
+public func msgq_set_title(
+    _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ title: UnsafePointer<CChar>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let conversation = try name(try require(conversation, "conversation"), "conversation")
+        try engine.setTitle(try title.map { pointer throws(QueueError) in try name(pointer, "title") } ?? "", of: conversation)
     }
 }
 

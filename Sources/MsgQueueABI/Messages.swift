@@ -105,7 +105,7 @@ func read(_ pointer: UnsafePointer<msgq_draft>, isSent: Bool = true) throws(Queu
         body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: isSent ? given.not_before_ms : 0,
         expiresAt: isSent ? given.expires_at_ms : 0, unmeteredOnly: isSent && given.unmetered_only,
         replaceKey: try (isSent ? given.replace_key : nil).map { pointer throws(QueueError) in try name(pointer, "replace_key") },
-        priority: isSent ? given.priority : 0)
+        priority: isSent ? given.priority : 0, time: given.time_ms)
 }
 
 private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {
@@ -201,10 +201,14 @@ private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> F
     let given = try Structs.read(pointer, "msgq_filter", over: defaultFilter, flags: [\.newest_first, \.without_bodies])
     // No sequence is larger than an Int64.
     let after = Int64(clamping: given.after)
+    guard let order = ListOrder(rawValue: Int32(bitPattern: given.order.rawValue)) else {
+        throw QueueError(.invalid, "invalid order: \(Int32(bitPattern: given.order.rawValue))")
+    }
     return Filter(
         conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") },
         statuses: given.statuses == 0 ? .unsent : StatusSet(rawValue: given.statuses), after: after,
-        limit: given.limit == 0 ? 50 : Int(given.limit), newestFirst: given.newest_first, withoutBodies: given.without_bodies)
+        limit: given.limit == 0 ? 50 : Int(given.limit), newestFirst: given.newest_first, withoutBodies: given.without_bodies,
+        order: order, afterTime: given.after_time_ms)
 }
 
 @_cdecl("msgq_list_size") @implementation

@@ -163,6 +163,7 @@ extension MessageQueue.Exhausted: Codable {}
 extension MessageQueue.Refused: Codable {}
 extension MessageQueue.FinalFailure: Codable {}
 extension MessageQueue.OnFull: Codable {}
+extension MessageQueue.Filter.Order: Codable {}
 extension MessageQueue.LogLevel: Codable {}
 extension MessageQueue.Explanation.Reason: Codable {}
 extension MessageQueue.Report.Stop: Codable {}

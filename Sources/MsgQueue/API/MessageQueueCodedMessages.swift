@@ -4,6 +4,7 @@ extension MessageQueue.Message: Codable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
+        let createdAt: MessageQueue.Timestamp = try fields.value("createdAt")
         self.init(
             id: try fields.value("id"),
             conversation: try fields.value("conversation", or: ""),
@@ -14,7 +15,8 @@ extension MessageQueue.Message: Codable {
             metadata: try fields.value("metadata", or: [:]),
             status: try fields.value("status"),
             sequence: try fields.value("sequence"),
-            createdAt: try fields.value("createdAt"),
+            createdAt: createdAt,
+            time: try fields.value("time", or: createdAt),
             editedAt: try fields.optional("editedAt"),
             notBefore: try fields.optional("notBefore"),
             expiresAt: try fields.optional("expiresAt"),
@@ -27,7 +29,8 @@ extension MessageQueue.Message: Codable {
             retriesUsed: try fields.value("retriesUsed", or: 0),
             unmeteredOnly: try fields.value("unmeteredOnly", or: false),
             priority: try fields.value("priority", or: 0),
-            failure: try fields.optional("failure"))
+            failure: try fields.optional("failure"),
+            failureBefore: try fields.optional("failureBefore"))
     }
 
     /// Writes each property under its name.
@@ -43,6 +46,7 @@ extension MessageQueue.Message: Codable {
         try fields.encode(status, forKey: "status")
         try fields.encode(sequence, forKey: "sequence")
         try fields.encode(createdAt, forKey: "createdAt")
+        try fields.encode(time, forKey: "time")
         try fields.encodeIfPresent(editedAt, forKey: "editedAt")
         try fields.encodeIfPresent(notBefore, forKey: "notBefore")
         try fields.encodeIfPresent(expiresAt, forKey: "expiresAt")
@@ -56,6 +60,7 @@ extension MessageQueue.Message: Codable {
         try fields.encode(unmeteredOnly, forKey: "unmeteredOnly")
         try fields.encode(priority, forKey: "priority")
         try fields.encodeIfPresent(failure, forKey: "failure")
+        try fields.encodeIfPresent(failureBefore, forKey: "failureBefore")
     }
 }
 
@@ -176,7 +181,8 @@ extension MessageQueue.Draft: Codable {
             expiresAt: try fields.optional("expiresAt"),
             unmeteredOnly: try fields.value("unmeteredOnly", or: false),
             replaceKey: try fields.optional("replaceKey"),
-            priority: try fields.value("priority", or: 0))
+            priority: try fields.value("priority", or: 0),
+            time: try fields.optional("time"))
     }
 
     /// Writes each property under its name.
@@ -191,6 +197,7 @@ extension MessageQueue.Draft: Codable {
         try fields.encode(unmeteredOnly, forKey: "unmeteredOnly")
         try fields.encodeIfPresent(replaceKey, forKey: "replaceKey")
         try fields.encode(priority, forKey: "priority")
+        try fields.encodeIfPresent(time, forKey: "time")
     }
 }
 
@@ -205,6 +212,8 @@ extension MessageQueue.Filter: Codable {
         limit = try fields.value("limit", or: limit)
         newestFirst = try fields.value("newestFirst", or: newestFirst)
         withoutBodies = try fields.value("withoutBodies", or: withoutBodies)
+        order = try fields.value("order", or: order)
+        afterTime = try fields.optional("afterTime")
     }
 
     /// Writes each property under its name.
@@ -216,6 +225,8 @@ extension MessageQueue.Filter: Codable {
         try fields.encode(limit, forKey: "limit")
         try fields.encode(newestFirst, forKey: "newestFirst")
         try fields.encode(withoutBodies, forKey: "withoutBodies")
+        try fields.encode(order, forKey: "order")
+        try fields.encodeIfPresent(afterTime, forKey: "afterTime")
     }
 }
 

@@ -7,7 +7,8 @@ extension MessageQueue.Conversation: Codable {
         self.init(
             name: try fields.value("name"),
             counts: try fields.value("counts"),
-            last: try fields.value("last"))
+            last: try fields.value("last"),
+            title: try fields.optional("title"))
     }
 
     /// Writes each property under its name.
@@ -16,6 +17,7 @@ extension MessageQueue.Conversation: Codable {
         try fields.encode(name, forKey: "name")
         try fields.encode(counts, forKey: "counts")
         try fields.encode(last, forKey: "last")
+        try fields.encodeIfPresent(title, forKey: "title")
     }
 }
 

@@ -33,8 +33,10 @@ extension MessageQueue {
         public let name: String
         /// Its messages by status.
         public let counts: Counts
-        /// The newest message, without its body.
+        /// The newest message by time, without its body.
         public let last: Message
+        /// ``MessageQueue/setTitle(_:of:)``; nil: it has none.
+        public let title: String?
 
         /// The name.
         public var id: String { name }
@@ -52,6 +54,6 @@ extension MessageQueue.Counts {
 
 extension MessageQueue.Conversation {
     package init(_ conversation: MsgQueue.Conversation) {
-        self.init(name: conversation.name, counts: .init(conversation.counts), last: .init(conversation.last))
+        self.init(name: conversation.name, counts: .init(conversation.counts), last: .init(conversation.last), title: conversation.title)
     }
 }

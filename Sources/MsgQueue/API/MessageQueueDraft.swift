@@ -22,12 +22,15 @@ extension MessageQueue {
         /// -100 to 100. Of conversations whose first messages may be sent, the one whose message has the highest priority is next; see
         /// ``Options/liveShare``. The order within a conversation does not change. A recorded message has priority 0.
         public var priority: Int
+        /// When the message was composed, or sent by its sender; nil: now. Years 1970 to 9999. Lists show and order messages by it; the order of
+        /// sending does not depend on it.
+        public var time: Timestamp?
 
         /// Creates a draft. The parameters are the properties of the same names.
         public init(
             _ body: [UInt8], conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
             notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil,
-            priority: Int = 0
+            priority: Int = 0, time: Timestamp? = nil
         ) {
             self.id = id
             self.conversation = conversation
@@ -38,17 +41,19 @@ extension MessageQueue {
             self.unmeteredOnly = unmeteredOnly
             self.replaceKey = replaceKey
             self.priority = priority
+            self.time = time
         }
 
         /// Creates a draft whose body is the text in UTF-8.
         public init(
             _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
             notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil,
-            priority: Int = 0
+            priority: Int = 0, time: Timestamp? = nil
         ) {
             self.init(
                 Array(text.utf8), conversation: conversation, metadata: metadata, id: id,
-                notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority)
+                notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority,
+                time: time)
         }
     }
 }
@@ -88,6 +93,7 @@ extension MessageQueue.Draft {
             id: id, conversation: Name(conversation), body: body,
             metadata: metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
             notBefore: notBefore?.millisecondsSince1970 ?? 0, expiresAt: expiresAt?.millisecondsSince1970 ?? 0,
-            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: Int32(clamping: priority))
+            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: Int32(clamping: priority),
+            time: time.map { $0.millisecondsSince1970 == 0 ? -1 : $0.millisecondsSince1970 } ?? 0)
     }
 }

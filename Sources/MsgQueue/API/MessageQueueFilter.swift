@@ -9,15 +9,28 @@ extension MessageQueue {
         public var after: Int64?
         /// 1 to 1000.
         public var limit: Int
-        /// The newest messages first; false: the oldest first, in the order of sending.
+        /// The newest messages first; false: the oldest first.
         public var newestFirst: Bool
         /// The messages of the page have no body (``Message/body`` is nil).
         public var withoutBodies: Bool
+        /// The order of the page.
+        public var order: Order
+        /// In the order by time: the page begins after the message with this time and the sequence `after`, which may be gone; without `after`
+        /// at this time. nil: at the first message.
+        public var afterTime: Timestamp?
+
+        /// The order of a page.
+        public enum Order: Int32, Sendable, CaseIterable {
+            /// By ``Message/sequence``, the order of sending.
+            case sequence
+            /// By ``Message/time``, then by ``Message/sequence``.
+            case time
+        }
 
         /// Creates a filter. The parameters are the properties of the same names.
         public init(
             conversation: String? = nil, statuses: Set<Status> = .unsent, after: Int64? = nil, limit: Int = 50,
-            newestFirst: Bool = false, withoutBodies: Bool = false
+            newestFirst: Bool = false, withoutBodies: Bool = false, order: Order = .sequence, afterTime: Timestamp? = nil
         ) {
             self.conversation = conversation
             self.statuses = statuses
@@ -25,6 +38,8 @@ extension MessageQueue {
             self.limit = limit
             self.newestFirst = newestFirst
             self.withoutBodies = withoutBodies
+            self.order = order
+            self.afterTime = afterTime
         }
     }
 }
@@ -41,6 +56,7 @@ extension MessageQueue.Filter {
     package var engine: MsgQueue.Filter {
         MsgQueue.Filter(
             conversation: conversation, statuses: statuses.reduce(into: []) { $0.formUnion(StatusSet($1)) }, after: after ?? 0,
-            limit: limit, newestFirst: newestFirst, withoutBodies: withoutBodies)
+            limit: limit, newestFirst: newestFirst, withoutBodies: withoutBodies, order: order == .time ? .time : .sequence,
+            afterTime: afterTime?.millisecondsSince1970 ?? 0)
     }
 }

@@ -21,6 +21,8 @@ extension MessageQueue {
         public let sequence: Int64
         /// When it was enqueued or recorded.
         public let createdAt: Timestamp
+        /// ``Draft/time``; `createdAt` if that was nil. The time to show.
+        public let time: Timestamp
         /// When it was edited last; nil: never.
         public let editedAt: Timestamp?
         /// It is not sent before this time; nil: it is sent at once.
@@ -48,6 +50,8 @@ extension MessageQueue {
         public let priority: Int
         /// The failure of the last attempt.
         public let failure: Failure?
+        /// What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as offline.
+        public let failureBefore: Failure?
 
         /// The body as text; bytes that are not UTF-8 become replacement characters.
         public var text: String { String(decoding: body ?? [], as: UTF8.self) }
@@ -75,12 +79,14 @@ extension MessageQueue.Message {
         self.init(
             id: message.id, conversation: message.conversation, sender: message.sender, body: message.body, bodySize: message.bodySize,
             preview: message.preview, metadata: message.metadata, status: message.status, sequence: message.sequence,
-            createdAt: .init(message.createdAt), editedAt: .init(orNil: message.editedAt), notBefore: .init(orNil: message.notBefore),
+            createdAt: .init(message.createdAt), time: .init(message.time), editedAt: .init(orNil: message.editedAt),
+            notBefore: .init(orNil: message.notBefore),
             expiresAt: .init(orNil: message.expiresAt), nextAttemptAt: .init(orNil: message.nextAttemptAt),
             lastAttemptAt: .init(orNil: message.lastAttemptAt), sentAt: .init(orNil: message.sentAt),
             deliveredAt: .init(orNil: message.deliveredAt), readAt: .init(orNil: message.readAt), attempts: Int(message.attempts),
             retriesUsed: Int(message.retriesUsed), unmeteredOnly: message.unmeteredOnly, priority: Int(message.priority),
-            failure: message.failure.map(MessageQueue.Failure.init))
+            failure: message.failure.map(MessageQueue.Failure.init),
+            failureBefore: message.failureBefore.map(MessageQueue.Failure.init))
     }
 }
 

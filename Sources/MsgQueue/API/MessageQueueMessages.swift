@@ -106,11 +106,11 @@ extension MessageQueue {
 
     // MARK: Many messages
 
-    /// Returns a page of messages in the order of sending, or newest first. For the next page set ``Filter/after`` to the last message's
-    /// `sequence`.
+    /// Returns a page of messages in the order of sending or by time. For the next page set ``Filter/after`` to the last message's
+    /// `sequence`, and in the order by time ``Filter/afterTime`` to its `time`.
     public func list(_ filter: Filter = Filter()) throws(Error) -> [Message] { try engine.list(filter.engine).map(Message.init) }
 
-    /// Returns a page of conversations, the one with the newest message first.
+    /// Returns a page of conversations, the one that was enqueued to or recorded in last first.
     ///
     /// - Parameters:
     ///   - before: For the next page: `last.sequence` of the last conversation of this one.
@@ -118,6 +118,22 @@ extension MessageQueue {
     public func conversations(before: Int64? = nil, limit: Int = 50) throws(Error) -> [Conversation] {
         try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
     }
+
+    /// Returns a page of conversations in the order of their newest messages by time.
+    ///
+    /// - Parameters:
+    ///   - last: For the next page: `last` of the last conversation of this one; nil: the first page.
+    ///   - limit: 1 to 1000. Only the last page has fewer.
+    public func conversationsByTime(after last: Message? = nil, limit: Int = 50) throws(Error) -> [Conversation] {
+        let place = last.map { TimePlace($0.time.millisecondsSince1970, $0.sequence) }
+        return try engine.conversationsByTime(before: place, limit: limit).map(Conversation.init)
+    }
+
+    /// Gives a conversation a title for people: at most 255 bytes without control characters; "" removes it. It is kept while messages come and
+    /// go, also when pruning removes the last one.
+    ///
+    /// - Throws: `.notFound` (the conversation has no messages; not when the title is removed).
+    public func setTitle(_ title: String, of conversation: String) throws(Error) { try engine.setTitle(title, of: conversation) }
 
     /// Deletes the queued and failed messages of one conversation, or of all. A message that is being sent is deleted when its attempt
     /// ends, unless that succeeds. On a full disk, after `.storage`, some of them may be deleted.

@@ -45,6 +45,16 @@ extension MessageQueue.Mode: CustomStringConvertible {
     }
 }
 
+extension MessageQueue.Filter.Order: CustomStringConvertible {
+    /// The name of the case.
+    public var description: String {
+        switch self {
+        case .sequence: "sequence"
+        case .time: "time"
+        }
+    }
+}
+
 extension MessageQueue.Connectivity: CustomStringConvertible {
     /// The name of the case.
     public var description: String {

@@ -63,7 +63,7 @@ extension MessageQueue {
         public var triggerInterval: Duration?
         /// The default expiry of drafts, from their enqueue: more than 0, at most 10 years; nil: never. Default: nil.
         public var expiry: Duration?
-        /// The maximum number of messages in the history: 0 or more; nil: no limit. Those that were enqueued first are removed, within about
+        /// The maximum number of messages in the history: 0 or more; nil: no limit. The oldest by ``Message/time`` are removed, within about
         /// a second; meanwhile there may be a tenth more, or the messages of one batch. Unread received messages are always kept and do not
         /// count. Default: 10,000.
         public var keepSent: Int? = defaults.keepSent.map { Int($0) }

@@ -12,9 +12,10 @@ struct ControlCalls: Sendable {
         case .attempts(let id): return ["attempts": .array(try engine.attempts(id).map { JSONValue($0) })]
         case .counts(let conversation): return JSONValue(try engine.counts(conversation))
         case .conversations(let before, let limit):
-            let page = try engine.conversations(before: before, limit: limit)
-            let next = page.count == limit ? page.last?.last.sequence : nil
-            return ["conversations": .array(page.map { JSONValue($0) }), "next": next.map { .integer($0) } ?? .null]
+            return Self.answer(try engine.conversations(before: before, limit: limit), limit)
+        case .conversationsByTime(let before, let limit):
+            return Self.answer(try engine.conversationsByTime(before: before, limit: limit), limit)
+        case .setTitle(let title, let conversation): try engine.setTitle(title, of: conversation)
         case .stats: return JSONValue(try engine.statistics().0)
         case .statsText: return ["text": .string(Metrics.prometheus([try engine.metrics()]))]
         case .state: return JSONValue(try engine.state())
@@ -62,6 +63,19 @@ struct ControlCalls: Sendable {
         }
     }
 
+    /// Returns a page of conversations, and the sequence and time with which the next one begins.
+    private static func answer(_ page: [Conversation], _ limit: Int) -> JSONValue {
+        let last = page.count == limit ? page.last?.last : nil
+        return .object([JSONValue.Member("conversations", .array(page.map { JSONValue($0) }))] + next(last))
+    }
+
+    private static func next(_ last: Message?) -> [JSONValue.Member] {
+        [
+            JSONValue.Member("next", last.map { .integer($0.sequence) } ?? .null),
+            JSONValue.Member("next_time_ms", last.map { .integer($0.time) } ?? .null),
+        ]
+    }
+
     /// Returns a page of messages. With bodies it ends after a number of bytes, so that the answer has a limited size.
     private func page(_ filter: Filter) throws(QueueError) -> JSONValue {
         var filter = filter
@@ -80,8 +94,8 @@ struct ControlCalls: Sendable {
             if isCut { filter.limit = max(count, 1) }
         }
         let messages = try engine.list(filter)
-        let next = messages.count == filter.limit || isCut ? messages.last?.sequence : nil
-        return ["messages": .array(messages.map { JSONValue($0) }), "next": next.map { .integer($0) } ?? .null]
+        let last = messages.count == filter.limit || isCut ? messages.last : nil
+        return .object([JSONValue.Member("messages", .array(messages.map { JSONValue($0) }))] + Self.next(last))
     }
 
     /// Stores the messages in this order, all or none, and returns their ids.
@@ -104,6 +118,6 @@ extension ControlDraft {
         BorrowedDraft(
             id: id, conversation: Name(conversation), body: body, metadata: metadata.map { ($0.key, $0.value.string ?? "") },
             notBefore: delay == 0 ? notBefore : now.addingClamped(delay), expiresAt: expiresAt, unmeteredOnly: unmeteredOnly,
-            replaceKey: replaceKey, priority: priority)
+            replaceKey: replaceKey, priority: priority, time: time)
     }
 }

@@ -16,6 +16,17 @@ final class Changes {
         failed = FailedMessages(parts)
     }
 
+    func setTitle(_ title: String, of conversation: Name) throws(QueueError) {
+        let counts = try store.counts(of: conversation)
+        guard title.isEmpty || counts.unsent + counts.history > 0 else {
+            throw QueueError(.notFound, "the conversation has no messages")
+        }
+        let isReplaced = try store.hasTitle(conversation)
+        try transactions.run(durable: true) { () throws(QueueError) in try store.setTitle(title, of: conversation) }
+        if isReplaced { store.scrub() }
+        events.countsChanged()
+    }
+
     // MARK: One message
 
     /// Finds the message with this id and checks that its status allows the action.

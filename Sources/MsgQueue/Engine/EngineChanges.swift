@@ -39,6 +39,13 @@ extension Engine {
         return try changing { () throws(QueueError) in try insertion.record(draft, sender: sender) }
     }
 
+    /// Gives a conversation with messages a title; "" removes it.
+    package func setTitle(_ title: String, of conversation: String) throws(QueueError) {
+        try DraftRule.check(conversation: conversation)
+        try DraftRule.check(title: title)
+        try changing { () throws(QueueError) in try changes.setTitle(title, of: Name(conversation)) }
+    }
+
     // MARK: One message
 
     package func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {

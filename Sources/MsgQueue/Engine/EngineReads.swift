@@ -30,7 +30,14 @@ extension Engine {
     package func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
         guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
         guard before >= 0 else { throw QueueError(.invalid, "before must not be negative, got \(before)") }
-        return try reading { () throws(QueueError) in try reader.conversations(before: before, limit: limit) }
+        return try reading { () throws(QueueError) in try reader.conversations(.bySequence(before: before), limit: limit) }
+    }
+
+    /// Returns conversations in the order of their newest messages by time. `before`: the place of the last one of the page before.
+    package func conversationsByTime(before: TimePlace?, limit: Int) throws(QueueError) -> [Conversation] {
+        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        if let before { try FilterRule.check(before) }
+        return try reading { () throws(QueueError) in try reader.conversations(.byTime(before: before), limit: limit) }
     }
 
     package func statistics() throws(QueueError) -> (Statistics, Counts) {

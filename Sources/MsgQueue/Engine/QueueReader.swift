@@ -45,16 +45,20 @@ final class QueueReader {
         } else if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
             failure = Failure(attempt, attempts: progress.attempts)
         }
+        let failureBefore: Failure? =
+            row.damage != nil || progress.isDamaged || progress.sentAt != 0
+            ? nil : try Failure.before(failure, isSending: isSending) { () throws(QueueError) in try store.attempts(of: row) }
         return Message(
             id: row.id, conversation: row.conversation.text, sender: row.sender, body: withBody ? row.body : nil,
             bodySize: row.damage != nil ? 0 : row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
             preview: Preview.make(row.body), pairs: row.damage == nil ? try row.metadata() : [],
             status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
-            sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
+            sequence: row.sequence, createdAt: row.createdAt, time: row.time, editedAt: row.editedAt, notBefore: row.notBefore,
             expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
             sentAt: progress.sentAt, deliveredAt: row.isReceived ? row.createdAt : progress.deliveredAt, readAt: progress.readAt,
             attempts: flight?.number ?? progress.attempts, retriesUsed: UInt32(clamping: progress.retriesUsed),
-            unmeteredOnly: row.unmeteredOnly, priority: Row.valid(priority: row.priority), failure: failure)
+            unmeteredOnly: row.unmeteredOnly, priority: Row.valid(priority: row.priority), failure: failure,
+            failureBefore: failureBefore)
     }
 
     /// Returns the attempts of one message, oldest first.
@@ -77,9 +81,9 @@ final class QueueReader {
         return writes.withSending(try store.counts(of: name), name)
     }
 
-    /// Returns conversations, the one with the newest message first. For the next page, `before` is the newest sequence of the last one.
-    func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
-        let outlines = try store.conversations(before: before, limit: limit) { error in
+    /// Returns conversations with their newest messages by time, newest first.
+    func conversations(_ page: Store.OutlinePage, limit: Int) throws(QueueError) -> [Conversation] {
+        let outlines = try store.conversations(page, limit: limit) { error in
             Log.error("\(store.path): \(error.detail)")
             events.emit(.storage(error))
         }
@@ -88,7 +92,7 @@ final class QueueReader {
             page.append(
                 Conversation(
                     name: outline.name.text, counts: writes.withSending(outline.counts, outline.name),
-                    last: try message(outline.last, withBody: false)))
+                    last: try message(outline.last, withBody: false), title: outline.title))
         }
         return page
     }

@@ -74,8 +74,17 @@ final class Removals {
                 removal.limit /= 4
             }
         }
+        try removeTitle(removal)
         end(removal)
         return false
+    }
+
+    /// The title goes with the conversation.
+    private func removeTitle(_ removal: Removal) throws(QueueError) {
+        guard case .conversation(let name) = removal.target, try store.hasTitle(name) else { return }
+        try transactions.run(durable: true, room: .kept) { () throws(QueueError) in try store.setTitle("", of: name) }
+        store.scrub()
+        events.countsChanged()
     }
 
     /// From now on nothing of the conversation starts, and its messages count as gone for calls that name them.

@@ -10,10 +10,13 @@ package struct BorrowedDraft {
     /// Replaces queued messages of this key in the conversation; nil or empty: none.
     package var replaceKey: String?
     package var priority: Int32
+    /// When the message was composed, or sent by its sender; 0: now.
+    package var time: Int64
 
     package init(
         id: String?, conversation: Name, body: UnsafeRawBufferPointer, metadata: [(key: String, value: String)],
-        notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool, replaceKey: String? = nil, priority: Int32 = 0
+        notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool, replaceKey: String? = nil, priority: Int32 = 0,
+        time: Int64 = 0
     ) {
         self.id = id
         self.conversation = conversation
@@ -24,6 +27,7 @@ package struct BorrowedDraft {
         self.unmeteredOnly = unmeteredOnly
         self.replaceKey = replaceKey == "" ? nil : replaceKey
         self.priority = priority
+        self.time = time
     }
 }
 

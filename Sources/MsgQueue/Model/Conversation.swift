@@ -2,6 +2,8 @@
 package struct Conversation: Sendable {
     package let name: String
     package let counts: Counts
-    /// The newest message, without its body.
+    /// The newest message by time, without its body.
     package let last: Message
+    /// nil: it has none.
+    package let title: String?
 }

@@ -1,3 +1,11 @@
+/// The order of the messages of a page.
+package enum ListOrder: Int32, Sendable, CaseIterable {
+    /// By sequence number, the order of sending.
+    case sequence = 0
+    /// By the messages' own times, then by sequence number.
+    case time
+}
+
 /// The messages of a page.
 package struct Filter: Sendable, Equatable {
     /// nil: all.
@@ -5,6 +13,9 @@ package struct Filter: Sendable, Equatable {
     package var statuses: StatusSet
     /// The page begins after this sequence (before it, if newest first); 0: at the first message.
     package var after: Int64
+    /// In the order by time: the page begins after this time and the sequence `after`; 0: at the first message.
+    package var afterTime: Int64
+    package var order: ListOrder
     /// 1 to 1000.
     package var limit: Int
     package var newestFirst: Bool
@@ -12,7 +23,7 @@ package struct Filter: Sendable, Equatable {
 
     package init(
         conversation: String? = nil, statuses: StatusSet = .unsent, after: Int64 = 0, limit: Int = 50,
-        newestFirst: Bool = false, withoutBodies: Bool = false
+        newestFirst: Bool = false, withoutBodies: Bool = false, order: ListOrder = .sequence, afterTime: Int64 = 0
     ) {
         self.conversation = conversation
         self.statuses = statuses
@@ -20,5 +31,7 @@ package struct Filter: Sendable, Equatable {
         self.limit = limit
         self.newestFirst = newestFirst
         self.withoutBodies = withoutBodies
+        self.order = order
+        self.afterTime = afterTime
     }
 }

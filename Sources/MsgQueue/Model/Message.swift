@@ -16,6 +16,8 @@ package struct Message: Sendable {
     package let sequence: Int64
     /// All times are milliseconds since 1970; 0: none.
     package let createdAt: Int64
+    /// When the message was composed, or sent by its sender.
+    package let time: Int64
     package let editedAt: Int64
     package let notBefore: Int64
     package let expiresAt: Int64
@@ -36,6 +38,8 @@ package struct Message: Sendable {
     package let priority: Int32
     /// The failure of the last attempt, if it failed.
     package let failure: Failure?
+    /// The failure before the attempt in flight, or before one that ended as offline.
+    package let failureBefore: Failure?
 
     package var metadata: [String: String] { Dictionary(pairs, uniquingKeysWith: { _, last in last }) }
 

@@ -13,6 +13,10 @@ package enum DraftRule {
         try check(name: conversation, "conversation")
     }
 
+    static func check(title: String) throws(QueueError) {
+        try check(name: title, "title")
+    }
+
     private static func check(name: String, _ what: String) throws(QueueError) {
         let size = name.utf8.count
         guard size <= nameCeiling else {
@@ -31,12 +35,21 @@ package enum DraftRule {
     /// The end of the year 9999 in milliseconds since 1970.
     package static let lastTime: Int64 = 253_402_300_799_999
 
+    /// Throws if the time of a message is not in the years 1970 to 9999.
+    static func check(time: Int64) throws(QueueError) {
+        guard (1...lastTime).contains(time) else {
+            throw QueueError(
+                .invalid, "the time must be 1 to \(lastTime) (the end of the year 9999) in milliseconds since 1970, got \(time)")
+        }
+    }
+
     /// Throws if a draft is invalid or too large.
     package static func check(_ draft: borrowing BorrowedDraft, _ options: Options) throws(QueueError) {
         if let id = draft.id { try check(id: id) }
         if !draft.conversation.text.isEmpty { try check(conversation: draft.conversation.text) }
         if let key = draft.replaceKey { try check(name: key, "replace key") }
         try check(bodySize: draft.body.count, options)
+        if draft.time != 0 { try check(time: draft.time) }
         try checkNotNegative(draft.notBefore, "not_before_ms")
         try checkNotNegative(draft.expiresAt, "expires_at_ms")
         guard draft.expiresAt == 0 || draft.expiresAt > draft.notBefore else {

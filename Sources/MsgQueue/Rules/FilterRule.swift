@@ -1,6 +1,6 @@
-/// The rules for the filter of a page.
+/// The rules for the filter of a page, and for the places at which pages begin.
 package enum FilterRule {
-    /// Throws if the filter names an invalid conversation, limit, place or set of statuses.
+    /// Throws if the filter names an invalid conversation, limit, place or set of statuses, or if the cursor does not fit the order.
     package static func check(_ filter: Filter) throws(QueueError) {
         if let conversation = filter.conversation { try DraftRule.check(conversation: conversation) }
         guard (1...1000).contains(filter.limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(filter.limit)") }
@@ -8,5 +8,25 @@ package enum FilterRule {
         guard !filter.statuses.isEmpty, StatusSet.all.isSuperset(of: filter.statuses) else {
             throw QueueError(.invalid, "statuses must contain at least one status and no unknown one, got \(filter.statuses.rawValue)")
         }
+        try checkCursor(filter)
+    }
+
+    private static func checkCursor(_ filter: Filter) throws(QueueError) {
+        switch filter.order {
+        case .sequence:
+            guard filter.afterTime == 0 else { throw QueueError(.invalid, "after_time_ms needs the order by time") }
+        case .time:
+            guard filter.afterTime != 0 else {
+                guard filter.after == 0 else { throw QueueError(.invalid, "in the order by time, after needs after_time_ms") }
+                return
+            }
+            try check(TimePlace(filter.afterTime, filter.after))
+        }
+    }
+
+    /// Throws if this is no place in the order by time.
+    static func check(_ place: TimePlace) throws(QueueError) {
+        try DraftRule.check(time: place.time)
+        guard place.sequence >= 0 else { throw QueueError(.invalid, "the sequence must not be negative, got \(place.sequence)") }
     }
 }

@@ -94,6 +94,18 @@ extension Failure {
     }
 }
 
+extension Failure {
+    /// Returns the failure that `failure` does not show while an attempt is in flight, or after one that ended as offline; nil: there was
+    /// none. `attempts`: those of a message that was not sent, oldest first; read only if they are needed.
+    package static func before<E: Error>(
+        _ failure: Failure?, isSending: Bool, attempts: () throws(E) -> [Attempt]
+    ) throws(E) -> Failure? {
+        guard isSending || failure?.kind == .offline else { return nil }
+        let last = try attempts().last { $0.kind != .offline }
+        return last.map { Failure($0, attempts: $0.number) }
+    }
+}
+
 /// An attempt in flight, as far as its outcome depends on it.
 package struct Trial: Sendable, Equatable {
     package var number: UInt32

@@ -21,6 +21,11 @@ package struct Row {
     package var bodySize: Int64
     package var priority: Int64 = 0
     package var replaceKey: String?
+    /// The time of the message as it is stored; 0: `createdAt`, in order with the messages before it.
+    package var timeAt: Int64 = 0
+    /// If the expiry was given as a duration: the boot, and the expiry as time since that boot; otherwise 0.
+    package var expiryBoot: Int64 = 0
+    package var expiryUptime: Int64 = 0
     /// The body, or only its start.
     package var body: [UInt8] = []
     package var hasWholeBody = false
@@ -28,6 +33,8 @@ package struct Row {
     package var damage: String?
 
     package var isReceived: Bool { sender != nil }
+    /// The time of the message: when it was composed, or sent by its sender.
+    package var time: Int64 { min(max(timeAt == 0 ? createdAt : timeAt, 1), DraftRule.lastTime) }
 
     package var head: Head {
         Head(
@@ -75,6 +82,12 @@ package struct Row {
         if priority != 0 || replaceKey != nil {
             checksum.add(priority)
             checksum.add(replaceKey ?? "")
+        }
+        // A message without a time of its own may be out of order all the same.
+        if timeAt != 0, timeAt != max(createdAt, 1) { checksum.add(timeAt) }
+        if expiryBoot != 0 || expiryUptime != 0 {
+            checksum.add(expiryBoot)
+            checksum.add(expiryUptime)
         }
         return checksum.stored
     }

@@ -4,15 +4,20 @@ enum MessageColumn: Int, Columns {
     case seq, status, id, named, conversation, sender, createdAt, editedAt, metadata, notBefore, expiresAt, unmeteredOnly
     case attempts, retriesUsed, dueAt, dueDelay, dueBoot, dueUptime, lastAttemptAt, sentAt, sentDuration, sentCode, deliveredAt, readAt
     case flags, stateHash, contentHash, bodySize, body, priority, replaceKey
+    case timeAt, expiryBoot, expiryUptime
 
     static let names = columnNames()
+
+    static let added: [MessageColumn: (layout: Int64, value: String)] = [
+        .timeAt: (3, "0"), .expiryBoot: (3, "0"), .expiryUptime: (3, "0"),
+    ]
 
     /// The columns in which plain new messages differ: those without sender, metadata, time, expiry, priority, replace key and own id.
     static let plain: [MessageColumn] = [.seq, .id, .conversation, .createdAt, .stateHash, .contentHash, .bodySize, .body]
 
     /// The columns that are 0 in every plain new message. The others, `sender`, `metadata` and `replaceKey`, are NULL.
     static let zeroInPlain: [MessageColumn] =
-        [.status, .named, .editedAt, .notBefore, .expiresAt, .unmeteredOnly, .priority] + progress
+        [.status, .named, .editedAt, .notBefore, .expiresAt, .unmeteredOnly, .priority, .timeAt, .expiryBoot, .expiryUptime] + progress
 
     /// The columns that attempts, receipts and user actions change, besides the status and its checksum; 0 in a new message.
     static let progress: [MessageColumn] = [
@@ -47,8 +52,9 @@ enum AttemptColumn: Int, Columns {
 
 /// The columns of `conversation`.
 enum ConversationColumn: Int, Columns {
-    case name, queued, sent, delivered, read, failed, received, unread, unsentBytes, lastSeq, proof
+    case name, queued, sent, delivered, read, failed, received, unread, unsentBytes, lastSeq, proof, lastTime, timeSeq
 
     static let names = columnNames()
+    static let added: [ConversationColumn: (layout: Int64, value: String)] = [.lastTime: (3, "0"), .timeSeq: (3, "0")]
     static let counts: [ConversationColumn] = [.queued, .sent, .delivered, .read, .failed, .received, .unread, .unsentBytes]
 }

@@ -1,6 +1,6 @@
 /// A table, an index or a column whose content follows from the messages or from another table.
 ///
-/// `all` is the only list of them. `msgq_check`, the opening, the background check and the tests compare what it contains, by
+/// `all(ofLayout:)` is the only list of them. `msgq_check`, the opening, the background check and the tests compare what it contains, by
 /// `DerivedCheck`; the counts by conversation are compared beside it, because they are sums.
 struct Derived {
     struct Key {
@@ -28,7 +28,8 @@ struct Derived {
     /// For a person.
     var title: String { entries == nil ? "the column \(name.text)" : "the \(isIndex ? "index" : "table") \(name.text)" }
 
-    static let all: [Derived] =
+    /// What a store of a layout derives.
+    static func all(ofLayout layout: Int64) -> [Derived] {
         [
             Derived(name: "indexed", lacks: "m.indexed != (m.seq <= ?8)"),
             index("message_conversation", [.text("conversation"), .number("seq")], of: "indexed = 1"),
@@ -47,7 +48,7 @@ struct Derived {
             ofMessages("large_body", [.number("seq")], "m.body IS NULL"),
             ofMessages("attempt", [.number("seq"), .number("number")]),
             ofMessages("in_flight", [.number("seq")]),
-        ] + conversations + [
+        ] + (layout < Layout.withTimes ? [] : times) + conversations(ofLayout: layout) + [
             Derived(
                 name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
                 fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
@@ -58,23 +59,64 @@ struct Derived {
             Derived(
                 name: "recent_own", keys: [.number("seq")], entries: "recent_own AS i WHERE 1", fits: "i.seq > 0"),
         ]
+    }
+
+    /// The order by time. Rows with a `time_at` of 0 are before `timed_from`, and no such row was created before the previous one.
+    private static let times = [
+        Derived(
+            name: "time_at",
+            lacks: """
+                m.time_at = 0 AND (m.seq >= \(timedFrom) OR m.created_at < (SELECT p.created_at FROM message AS p NOT INDEXED
+                  WHERE p.seq < m.seq AND p.time_at = 0 ORDER BY p.seq DESC LIMIT 1))
+                """),
+        index("message_time", [.number("status"), .number("time_at"), .number("seq")], of: "indexed = 1 AND time_at != 0"),
+        index(
+            "message_time_in", [.text("conversation"), .number("status"), .number("time_at"), .number("seq")],
+            of: "indexed = 1 AND time_at != 0"),
+    ]
+
+    private static let timedFrom: SQL = "(SELECT iif(timed_from > 0, timed_from, 9223372036854775807) FROM state)"
 
     /// The list of conversations without its counts.
-    static let conversations = [
-        Derived(
+    static func conversations(ofLayout layout: Int64) -> [Derived] {
+        let isTimed = layout >= Layout.withTimes
+        let table = Derived(
             name: "conversation", keys: [.text("name")], entries: "conversation AS i WHERE 1",
             fits: """
                 i.last_seq = (SELECT max(m.seq) FROM message AS m INDEXED BY message_conversation
                   WHERE m.indexed = 1 AND m.conversation = i.name)
                 AND i.proof = 3 * i.queued + 5 * i.sent + 7 * i.delivered + 11 * i."read" + 13 * i.failed + 17 * i.received
-                  + 19 * i.unread + 23 * i.unsent_bytes + 29 * i.last_seq
+                  + 19 * i.unread + 23 * i.unsent_bytes + 29 * i.last_seq\(isTimed ? " + 31 * i.last_time + 37 * i.time_seq" : "")
                 AND EXISTS (SELECT 1 FROM conversation AS c INDEXED BY conversation_recent WHERE c.last_seq = i.last_seq AND c.name = i.name)
-                """),
-        Derived(
+                \(isTimed ? "AND \(newestFits)" : "")
+                """)
+        let recent = Derived(
             name: "conversation_recent", isIndex: true, keys: [.number("last_seq"), .text("name")],
             entries: "conversation AS i INDEXED BY conversation_recent WHERE 1",
-            fits: "EXISTS (SELECT 1 FROM conversation AS c WHERE c.name = i.name AND c.last_seq = i.last_seq)"),
-    ]
+            fits: "EXISTS (SELECT 1 FROM conversation AS c WHERE c.name = i.name AND c.last_seq = i.last_seq)")
+        let time = Derived(
+            name: "conversation_time", isIndex: true, keys: [.number("last_time"), .number("time_seq"), .text("name")],
+            entries: "conversation AS i INDEXED BY conversation_time WHERE last_time != 0",
+            fits: "EXISTS (SELECT 1 FROM conversation AS c WHERE c.name = i.name AND c.last_time = i.last_time AND c.time_seq = i.time_seq)"
+        )
+        return isTimed ? [table, recent, time] : [table, recent]
+    }
+
+    /// Whether the newest message by time of a conversation `i` is right: it exists, and no other is newer. It is 0 without messages in the
+    /// indexes by time.
+    private static let newestFits: SQL = """
+        (i.last_time != 0) = EXISTS (SELECT 1 FROM message AS m INDEXED BY message_time_in
+          WHERE m.indexed = 1 AND m.time_at != 0 AND m.conversation = i.name)
+        AND (i.last_time = 0 OR
+          EXISTS (SELECT 1 FROM message AS m NOT INDEXED WHERE m.seq = i.time_seq AND m.indexed = 1 AND m.conversation = i.name
+            AND iif(m.time_at != 0, m.time_at, m.created_at) = i.last_time)
+          AND NOT EXISTS (SELECT 1 FROM message AS m INDEXED BY message_time_in
+            WHERE m.indexed = 1 AND m.time_at != 0 AND m.conversation = i.name AND m.status IN (\(StoredStatus.allCases))
+              AND m.time_at >= i.last_time AND (m.time_at > i.last_time OR m.seq > i.time_seq))
+          AND ifnull((SELECT m.created_at < i.last_time OR m.created_at = i.last_time AND m.seq <= i.time_seq
+            FROM message AS m INDEXED BY message_conversation
+            WHERE m.indexed = 1 AND m.conversation = i.name AND m.seq < \(timedFrom) AND m.time_at = 0 ORDER BY m.seq DESC LIMIT 1), 1))
+        """
 
     /// An index of `message` with a condition, as in the schema: SQLite uses it only for queries that contain the same terms.
     private static func index(_ name: SQL, _ keys: [Key], of condition: SQL) -> Derived {

@@ -54,7 +54,8 @@ struct DerivedCheck {
 
     /// `parts`: those to compare, as far as the store has them.
     init(
-        _ parts: [Derived] = Derived.all, counts: Bool = true, of database: Database, layout: Int64 = Layout.current.version
+        _ parts: [Derived] = Derived.all(ofLayout: Layout.current.version), counts: Bool = true, of database: Database,
+        layout: Int64 = Layout.current.version
     ) throws(QueueError) {
         var present: [Derived] = []
         for part in parts {
@@ -71,7 +72,7 @@ struct DerivedCheck {
     static func compareTables(
         of database: Database, folded: Int64, layout: Int64, ignoringBytes: Bool = false
     ) throws(QueueError) -> DerivedCheck {
-        var check = try DerivedCheck(Derived.all.filter { !$0.isIndex }, of: database, layout: layout)
+        var check = try DerivedCheck(Derived.all(ofLayout: layout).filter { !$0.isIndex }, of: database, layout: layout)
         check.ignoresBytes = ignoringBytes
         let bounds = try Bounds(database, folded: folded)
         while !check.isDone { try check.step(database, bounds) { true } }

@@ -19,6 +19,8 @@ final class InspectedStore {
     var hasHistoryTables: Bool { (try? reader.hasHistoryTables()) ?? false }
     /// A replaced schema has no other one of these tables.
     var hasOwnIDs: Bool { isSchemaReplaced || hasHistoryTables }
+    /// A replaced schema has all tables.
+    var hasTitles: Bool { isSchemaReplaced || layout >= Layout.withTimes }
     /// The damage found so far.
     var findings: [String] { opened.findings }
 
@@ -148,7 +150,7 @@ final class InspectedStore {
         do {
             if !searching { try StoreSurvey.checkObjects(database, layout, own) }
             var state: StoreState?
-            do throws(QueueError) { state = try StoreState.read(database) } catch {}
+            do throws(QueueError) { state = try StoreState.read(database, ofLayout: layout) } catch {}
             if state == nil { findings.append("the table state is damaged") }
             var binding = LogBinding()
             if let found = try? LogBinding(view, page: try StoreSurvey.statePage(database)) { binding = found }

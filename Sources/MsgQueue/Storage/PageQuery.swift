@@ -1,14 +1,18 @@
 /// Selects the rows of a page. Uses the indexes that fit the filter, so that the cost of a page does not grow with the queue. Rows that are
 /// not folded are in none of these indexes and are read from the table.
 struct PageQuery {
-    private let filter: Filter
-    private let sending: Set<Int64>
-    private let store: Store
+    let filter: Filter
+    let sending: Set<Int64>
+    let store: Store
 
-    init(_ filter: Filter, _ sending: Set<Int64>, _ store: Store) {
+    /// nil: the wanted statuses are those of the filter.
+    let only: [StoredStatus]?
+
+    init(_ filter: Filter, _ sending: Set<Int64>, _ store: Store, only: [StoredStatus]? = nil) {
         self.filter = filter
         self.sending = sending
         self.store = store
+        self.only = only
     }
 
     /// The table is read instead of the indexes when the page may contain messages of every status.
@@ -16,16 +20,18 @@ struct PageQuery {
 
     func sequences() throws(QueueError) -> [Int64] {
         var found: [Int64] = []
-        let wantsQueued = filter.statuses.contains(.queued)
-        let wantsSending = filter.statuses.contains(.sending)
         let statement = try self.statement(store.database)
         try statement.forEach { () throws(QueueError) in
             let sequence = statement.int(0)
-            let isSending = sending.contains(sequence)
-            if statement.int(1) != StoredStatus.queued.rawValue || (isSending ? wantsSending : wantsQueued) { found.append(sequence) }
+            if isWanted(statement.int(1), sequence) { found.append(sequence) }
             return found.count < filter.limit
         }
         return adding(unsettled, to: found)
+    }
+
+    /// Whether a row with a status of the wanted ones belongs to the page: messages being sent are stored as queued.
+    func isWanted(_ status: Int64, _ sequence: Int64) -> Bool {
+        status != StoredStatus.queued.rawValue || filter.statuses.contains(sending.contains(sequence) ? .sending : .queued)
     }
 
     /// The wanted messages that are not in the index of the history yet.
@@ -58,7 +64,8 @@ struct PageQuery {
     }
 
     /// The wanted statuses as they are stored, one bit each.
-    private var mask: Int64 {
+    var mask: Int64 {
+        if let only { return only.reduce(0) { $0 | $1.bit } }
         let wanted = filter.statuses
         var mask = StoredStatus.allCases.reduce(0) { wanted.contains($1.status) ? $0 | $1.bit : $0 }
         if wanted.contains(.sending) { mask |= StoredStatus.queued.bit }
@@ -66,7 +73,7 @@ struct PageQuery {
     }
 
     /// The bit of a row's status. A row with an invalid status is damaged and is listed as failed.
-    private static let statusBit: SQL =
+    static let statusBit: SQL =
         "(1 << iif(status BETWEEN \(.sent) AND \(.receivedRead), status, iif(status = \(.queued), \(.queued), \(.failed))))"
 
     private func prepared(_ database: Database) throws(QueueError) -> Statement {

@@ -24,7 +24,7 @@ extension Store {
         case isSearching
     }
 
-    /// Runs one step of pruning, in the caller's transaction. Removes messages in the order of their sequence numbers: those in excess of
+    /// Runs one step of pruning, in the caller's transaction. Removes messages: the oldest by time in excess of
     /// `keepCount`, and those older than `keepSince` (nil: no limit), at most `limit`. Calls `damaged` for each damaged message that is
     /// removed.
     package func prune(
@@ -77,8 +77,9 @@ extension Store {
         return found.count
     }
 
-    /// Returns the prunable messages with the lowest sequence numbers, by conversation.
+    /// Returns the oldest prunable messages by time, by conversation.
     private func oldestPrunable(_ limit: Int64) throws(QueueError) -> [Int64] {
+        guard !hasTimes else { return try oldestPrunableByTime(limit) }
         // A message that is missing is found when it is to be removed.
         let statement = try database.statement(
             """
@@ -91,6 +92,21 @@ extension Store {
         statement.bind(1, limit)
         statement.bind(2, foldedThrough)
         return try statement.integers()
+    }
+
+    /// The same for a store in which the order by time is not that of the sequence numbers.
+    private func oldestPrunableByTime(_ limit: Int64) throws(QueueError) -> [Int64] {
+        let filter = Filter(statuses: [StatusSet(.sent), StatusSet(.delivered), StatusSet(.read)], limit: Int(limit), order: .time)
+        guard let found = try PageQuery(filter, [], self, only: StoredStatus.prunable).placesByTime() else {
+            throw QueueError(.corrupt, "the index of the history has entries of messages that are gone", isIndex: true)
+        }
+        let conversation = try database.statement("SELECT conversation FROM message WHERE seq = ?1")
+        var places: [(conversation: String, sequence: Int64)] = []
+        for sequence in found.map(\.sequence) {
+            conversation.bind(1, sequence)
+            places.append((try conversation.first { () throws(QueueError) in conversation.text(0) } ?? "", sequence))
+        }
+        return places.sorted { $0 > $1 }.map(\.sequence)
     }
 
     /// Runs one step of the search by age.

@@ -13,7 +13,8 @@ extension Row {
             metadataText: fields.optionalText(.metadata), notBefore: fields.int(.notBefore), expiresAt: fields.int(.expiresAt),
             unmeteredOnly: fields.bool(.unmeteredOnly), progress: progress, stateHash: fields.int(.stateHash),
             contentHash: fields.int(.contentHash), bodySize: fields.int(.bodySize), priority: fields.int(.priority),
-            replaceKey: fields.optionalText(.replaceKey))
+            replaceKey: fields.optionalText(.replaceKey), timeAt: fields.int(.timeAt), expiryBoot: fields.int(.expiryBoot),
+            expiryUptime: fields.int(.expiryUptime))
     }
 
     /// Binds all columns but the body and those that `Progress.bind` binds.
@@ -35,6 +36,9 @@ extension Row {
         fields.bind(.bodySize, bodySize)
         fields.bind(.priority, priority)
         try fields.bind(.replaceKey, replaceKey)
+        fields.bind(.timeAt, timeAt)
+        fields.bind(.expiryBoot, expiryBoot)
+        fields.bind(.expiryUptime, expiryUptime)
     }
 
     /// Reads what is needed to remove a message, whatever else of it is damaged.

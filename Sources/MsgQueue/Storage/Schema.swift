@@ -8,8 +8,8 @@ enum Schema {
     static let applicationID: Int64 = 0x6d73_6771
     static let version = Layout.current.version
 
-    /// The statements that create a store.
-    static let statements = tables + historyTables + [priorityIndex, firstState]
+    /// The statements that create a store: as layout 2 created it, then the upgrades, so that all stores have the same schema.
+    static let statements = tables + historyTables + [priorityIndex] + additionsOf3 + [firstState]
 
     /// The status `sending` is not stored: a message is being sent when it has a row in `in_flight`.
     private static let tables: [String] = [
@@ -106,6 +106,41 @@ enum Schema {
         "CREATE INDEX recent_gone ON recent(gone_at)",
     ]
 
+    // MARK: Layout 3
+
+    /// `timed_from`: rows of message from this one on have a `time_at`; 0: none must. Then what is known of steps of the wall clock in the
+    /// boot `clock_boot`: its difference from the boot clock, the latest time that it showed before a step forward, and the length of these
+    /// steps.
+    private static let stateAdditions = ["timed_from", "clock_boot", "clock_offset", "clock_from", "clock_by"].map(number)
+
+    /// `time_at`: the time of the message; 0: `created_at`, and no row before it with a `time_at` of 0 was created later. `expiry_boot` and
+    /// `expiry_uptime`: if the expiry was given as a duration, a hash of the boot id and the expiry as time since boot.
+    private static let messageAdditions = ["time_at", "expiry_boot", "expiry_uptime"].map(number)
+
+    /// The time and the sequence number of the message with the latest time; 0: all messages of the conversation have a `time_at` of 0. In
+    /// `proof` they are multiplied by 31 and 37.
+    private static let conversationAdditions = ["last_time", "time_seq"].map(number)
+
+    private static func number(_ column: String) -> String { "\(column) INTEGER NOT NULL DEFAULT 0" }
+
+    /// The order by time of the messages with a `time_at`, and of the conversations with such messages. That of the others is their order by
+    /// sequence number.
+    private static let timeIndexes = [
+        "CREATE INDEX message_time ON message(status, time_at) WHERE indexed = 1 AND time_at != 0",
+        "CREATE INDEX message_time_in ON message(conversation, status, time_at) WHERE indexed = 1 AND time_at != 0",
+        "CREATE INDEX conversation_time ON conversation(last_time, time_seq) WHERE last_time != 0",
+    ]
+
+    /// Titles of conversations, also of those without messages.
+    private static let titleTable = """
+        CREATE TABLE title(conversation TEXT PRIMARY KEY, text TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID
+        """
+
+    /// The statements that make layout 3 of layout 2. They are also the last ones for new stores, whose root pages stay the same.
+    static let additionsOf3 =
+        stateAdditions.map { "ALTER TABLE state ADD COLUMN \($0)" } + messageAdditions.map { "ALTER TABLE message ADD COLUMN \($0)" }
+        + conversationAdditions.map { "ALTER TABLE conversation ADD COLUMN \($0)" } + timeIndexes + [titleTable]
+
     /// A store of layout 2 without these tables gets them when it is opened.
     static let historyTables: [String] = [
         // The index of the history, see `HistoryIndex.swift`. A row with status -1: rows of message up to seq are not in it yet.
@@ -138,7 +173,7 @@ enum Schema {
 
     /// The columns of the tables, for the survey of a store.
     static let columns: [(table: String, names: [String])] = [
-        ("conversation", ConversationColumn.names), ("attempt", AttemptColumn.names),
+        ("attempt", AttemptColumn.names), ("title", ["conversation", "text", "checksum"]),
         ("large_body", ["seq", "body"]), ("in_flight", ["seq", "number", "started_at"]),
         ("recent", ["id", "gone_at", "is_received"]), ("recent_own", ["seq", "high", "low", "gone_at"]),
         ("history", ["status", "seq"]), ("history_in", ["conversation", "status", "seq"]),
@@ -146,8 +181,9 @@ enum Schema {
 
     /// The names of all objects in a store, sorted.
     static let objects = [
-        "attempt", "conversation", "conversation_recent", "history", "history_in", "in_flight", "large_body", "message",
-        "message_conversation", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority",
-        "message_queued", "message_replace", "message_waiting", "recent", "recent_gone", "recent_own", "state",
+        "attempt", "conversation", "conversation_recent", "conversation_time", "history", "history_in", "in_flight", "large_body",
+        "message", "message_conversation", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority",
+        "message_queued", "message_replace", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone", "recent_own",
+        "state", "title",
     ]
 }

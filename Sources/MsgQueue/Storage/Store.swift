@@ -17,6 +17,17 @@ package final class Store {
         get { state.foldedThrough }
         set { state.foldedThrough = newValue }
     }
+    /// Messages from this one on have a `time_at`; 0: none must.
+    var timedFrom: Int64 {
+        get { state.timedFrom }
+        set { state.timedFrom = newValue }
+    }
+    /// Some message may have a `time_at`.
+    var hasTimes = false
+    /// No message with a `time_at` of 0 was created later. Not used when there is a `timedFrom`.
+    var latestPlain = Int64.min
+    /// Conversations whose newest message by time `writeCounts` determines.
+    var changedTimes: Set<Name> = []
     var counters = Counters()
     /// Changes of the current transaction that the table `conversation` does not have yet.
     var changedCounts: [Name: Counts] = [:]
@@ -228,6 +239,7 @@ package final class Store {
         }
         try upgrade(survey, to: layout)
         nextSequence = state.sequenceCeiling + 1
+        if survey.layout >= Layout.withTimes { try readTimes() }
         if survey.state == nil {
             try rebuildState()
         } else if survey.needsIndexes {
@@ -261,6 +273,7 @@ package final class Store {
         if survey.lacksPriorityIndex { try database.execute(Schema.priorityIndex) }
         if !hasHistory { try createHistory() }
         for sql in statements { try database.execute(sql) }
+        if survey.layout < Layout.withTimes { try arrangeTimes() }
         mustWriteState = true
         try commit(durable: true)
     }
@@ -329,7 +342,9 @@ package final class Store {
 
     /// Without the counts, which the background check compares.
     private func compareConversations() throws(QueueError) -> String? {
-        if conversationCheck == nil { conversationCheck = try DerivedCheck(Derived.conversations, counts: false, of: database) }
+        if conversationCheck == nil {
+            conversationCheck = try DerivedCheck(Derived.conversations(ofLayout: Layout.current.version), counts: false, of: database)
+        }
         guard var check = conversationCheck else { return nil }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < 1_000_000 }
@@ -456,7 +471,7 @@ package final class Store {
         }
         ageSearch = AgeSearch()
         excess = []
-        (changedCounts, removedNewest) = ([:], [:])
+        (changedCounts, removedNewest, changedTimes) = ([:], [:], [])
         unsettled.rollback()
         bulk = nil
         counters.rollback()
@@ -750,6 +765,7 @@ package final class Store {
         var copy = stateOnDisk
         copy.mark = .copied
         copy.bootID = ""
+        copy.clock = ClockSteps()
         copy.totals = Counts()
         copy.logBase = 0
         copy.generation = Int64.random(in: 1...Int64.max)

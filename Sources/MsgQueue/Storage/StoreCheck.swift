@@ -76,6 +76,7 @@ package final class StoreCheck {
         checkCounts()
         checkState()
         checkDerived()
+        checkTitles()
         let (loss, finding) = store.loss(lastSequence: lastKnown)
         self.loss = loss
         if let finding { findings.append(finding) }
@@ -241,6 +242,16 @@ package final class StoreCheck {
             findings += try DerivedCheck.compareTables(of: store.database, folded: state.foldedThrough, layout: store.layout).findings
         } catch {
             findings.append("the indexes and counts cannot be read: \(error.detail)")
+        }
+    }
+
+    private func checkTitles() {
+        guard store.hasTitles else { return }
+        do throws(QueueError) {
+            let damaged = try store.reader.damagedTitles()
+            if damaged > 0 { findings.append("the titles of \(damaged) conversations are damaged") }
+        } catch {
+            findings.append("the titles cannot be read: \(error.detail)")
         }
     }
 

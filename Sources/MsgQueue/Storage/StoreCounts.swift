@@ -6,6 +6,7 @@ extension Store {
     /// Adds the rows after `folded_through` to the indexes and to the counts by conversation, inside the caller's transaction.
     func fold() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
+        let first = foldedThrough
         try countRows(after: foldedThrough)
         try addToHistory(after: foldedThrough, through: nextSequence - 1)
         let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
@@ -13,6 +14,7 @@ extension Store {
         try rows.run()
         foldedThrough = nextSequence - 1
         counters.clearUnfolded()
+        try noteFoldedTimes(after: first)
     }
 
     /// Adds the rows after a sequence number to the counts by conversation.
@@ -42,8 +44,11 @@ extension Store {
         try fields.bind(.name, conversation.text)
         counts.bind(to: fields)
         fields.bind(.lastSeq, last)
+        fields.bind(.lastTime, 0)
+        fields.bind(.timeSeq, 0)
         fields.bind(.proof, Self.proof(counts, last: last))
         try statement.run()
+        if hasTimes { changedTimes.insert(conversation) }
     }
 
     /// For an INSERT into `conversation`: where the conversation has a row, the new counts are added to it.
@@ -108,6 +113,7 @@ extension Store {
         requestedCheck?.removed(row)
         count(row, row.change(to: nil))
         guard row.sequence <= foldedThrough else { return }
+        if hasTimes { changedTimes.insert(row.conversation) }
         removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
     }
 
@@ -117,6 +123,7 @@ extension Store {
         let removed = removedNewest
         removedNewest.removeAll(keepingCapacity: true)
         for (conversation, sequence) in removed { try updateNewest(of: conversation, afterRemoving: sequence) }
+        try writeNewestTimes()
     }
 
     private func writeChangedCounts() throws(QueueError) {
@@ -137,10 +144,11 @@ extension Store {
     }
 
     /// Returns the checksum of a row of `conversation`. It is linear, so that a change can update it without reading the row.
-    private static func proof(_ counts: Counts, last: Int64) -> Int64 {
+    private static func proof(_ counts: Counts, last: Int64, newest: TimePlace = TimePlace(0, 0)) -> Int64 {
         var proof = 3 &* counts.queued &+ 5 &* counts.sent &+ 7 &* counts.delivered
         proof = proof &+ 11 &* counts.read &+ 13 &* counts.failed &+ 17 &* counts.received
-        return proof &+ 19 &* counts.unread &+ 23 &* counts.unsentBytes &+ 29 &* last
+        proof = proof &+ 19 &* counts.unread &+ 23 &* counts.unsentBytes &+ 29 &* last
+        return proof &+ 31 &* newest.time &+ 37 &* newest.sequence
     }
 
     /// The counts of all messages. Those being sent count as queued.
@@ -168,7 +176,8 @@ extension Store {
     /// Reads the counts of a row of `conversation`; nil: they are damaged.
     func checkedCounts(_ fields: Fields<ConversationColumn>) -> Counts? {
         let counts = Counts(fields)
-        guard counts.isPlausible, Self.proof(counts, last: fields.int(.lastSeq)) == fields.int(.proof) else { return nil }
+        let newest = TimePlace(fields.int(.lastTime), fields.int(.timeSeq))
+        guard counts.isPlausible, Self.proof(counts, last: fields.int(.lastSeq), newest: newest) == fields.int(.proof) else { return nil }
         return counts
     }
 
@@ -177,9 +186,10 @@ extension Store {
         try writeCounts()
         Log.warning("\(path): the counts of a conversation were damaged and are rebuilt from its messages")
         let (counts, last) = try countRows(in: conversation)
+        let newest = try newestByTime(in: conversation) ?? TimePlace(0, 0)
         let update = try database.statement(
             """
-            UPDATE conversation SET \(set: ConversationColumn.counts + [.lastSeq, .proof])
+            UPDATE conversation SET \(set: ConversationColumn.counts + [.lastSeq, .proof, .lastTime, .timeSeq])
             WHERE name = \(parameter: ConversationColumn.name)
             """)
         try repair { () throws(QueueError) in
@@ -187,7 +197,9 @@ extension Store {
             try fields.bind(.name, conversation.text)
             counts.bind(to: fields)
             fields.bind(.lastSeq, last)
-            fields.bind(.proof, Self.proof(counts, last: last))
+            fields.bind(.lastTime, newest.time)
+            fields.bind(.timeSeq, newest.sequence)
+            fields.bind(.proof, Self.proof(counts, last: last, newest: newest))
             try update.run()
             if last == 0 { try deleteEmpty(conversation) }
         }
@@ -224,6 +236,7 @@ extension Store {
         check?.rebuilt()
         requestedCheck?.rebuilt()
         failedSum = FailedSum()
+        try arrangeTimes()
         try rebuildConversations()
         try rebuildHistory()
         // What belongs to messages that are gone.
@@ -239,6 +252,7 @@ extension Store {
         (changedCounts, removedNewest) = ([:], [:])
         try database.execute("DELETE FROM conversation")
         try countRows(after: 0)
+        if hasTimes { try rereadNewestTimes() }
         counters.add(try sumOfConversations() + totals.negated, Name(""), unfolded: false)
     }
 

@@ -65,7 +65,7 @@ enum StoreCreation {
         return page
     }
 
-    /// Returns a short statement that creates a table with the columns, the key and the defaults of the schema.
+    /// Returns a short statement that creates a table with the columns and the key of the schema.
     private static func definition(of table: TableSearch.Table) throws(QueueError) -> String {
         var handle: OpaquePointer?
         var statement: OpaquePointer?
@@ -76,19 +76,20 @@ enum StoreCreation {
         }
         for sql in Schema.statements where code == SQLITE_OK { code = sqlite3_exec(handle, sql, nil, nil, nil) }
         if code == SQLITE_OK {
-            let sql = "SELECT name, dflt_value, pk FROM pragma_table_info('\(table.rawValue)')"
+            let sql = "SELECT name, pk FROM pragma_table_info('\(table.rawValue)')"
             code = sqlite3_prepare_v2(handle, sql, -1, &statement, nil)
         }
         var (columns, key): ([String], [String]) = ([], [])
         while code == SQLITE_OK || code == SQLITE_ROW {
             code = sqlite3_step(statement)
             guard code == SQLITE_ROW, let name = sqlite3_column_text(statement, 0) else { break }
-            var column = "\"\(String(cString: name))\""
-            if sqlite3_column_int(statement, 2) > 0 {
+            // The page has little room. Only `read` is a keyword; a column that is absent is read as 0 also without its default.
+            var column = String(cString: name)
+            if column == "read" { column = "\"read\"" }
+            if sqlite3_column_int(statement, 1) > 0 {
                 key.append(column)
                 if table.hasRowid { column += " INTEGER PRIMARY KEY" }
             }
-            if let value = sqlite3_column_text(statement, 1) { column += " DEFAULT \(String(cString: value))" }
             columns.append(column)
         }
         guard code == SQLITE_DONE, !columns.isEmpty else { throw QueueError(.storage, "creating a schema failed (SQLite \(code))") }

@@ -414,7 +414,16 @@ extension Store {
     ) throws(QueueError) -> [Row]? {
         var rows: [Row] = []
         let part: Part = filter.withoutBodies ? .start : .whole
-        for sequence in try sequences(filter, sending: sending) {
+        let query = PageQuery(filter, sending, self)
+        let places: [TimePlace]
+        if filter.order == .time {
+            guard let found = try query.placesByTime(mayDiffer: mayDiffer) else { return nil }
+            places = found
+        } else {
+            places = try query.sequences().map { TimePlace(0, $0) }
+        }
+        for place in places {
+            let sequence = place.sequence
             do {
                 let row = try row(at: sequence, part)
                 if let row, sending.contains(sequence) || filter.statuses.contains(row.progress.status) {
@@ -428,6 +437,8 @@ extension Store {
                 // It is listed with its id, so that the host can delete it.
                 guard var outline = try row(at: sequence, .outline) else { continue }
                 outline.damage = error.detail
+                // The next page begins after its place in the index.
+                if place.time != 0 { outline.timeAt = place.time }
                 rows.append(outline)
             }
         }

@@ -43,7 +43,8 @@ extension Store {
         _ old: Row, by draft: borrowing BorrowedDraft, expiresAt: Int64, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
         try settleBulk(from: old.sequence)
-        let row = Self.row(of: draft, at: old.sequence, sender: nil, expiresAt: expiresAt, now: now, random: random)
+        let time = takeTime(draft.time, inPlaceOf: old.sequence, now: now)
+        let row = Self.row(of: draft, at: old.sequence, time: time, sender: nil, expiresAt: expiresAt, now: now, random: random)
         let statement = try database.statement(
             """
             UPDATE message SET \(set: MessageColumn.allCases.filter { $0 != .seq }) WHERE seq = \(parameter: MessageColumn.seq)
@@ -61,6 +62,7 @@ extension Store {
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
+        if hasTimes { changedTimes.insert(row.conversation) }
         hasRemovedText = true
         return row
     }

@@ -49,6 +49,7 @@ package enum StoreSalvage {
         }
         if attempts.incomplete > 0 { check.addFinding("attempts of \(Words.messages(Int64(attempts.incomplete))) may be lost") }
         try copyInFlight(store, check, to: target)
+        try copyTitles(store, check, to: target)
         var last = check.ceiling
         try copyRecent(store, check, to: target) { id in last = max(last, MessageID.sequence(in: id) ?? 0) }
         // Numbers that may have been assigned are not assigned again.
@@ -92,6 +93,18 @@ package enum StoreSalvage {
             try target.begin(attempt: number, of: statement.int(0), at: statement.int(2))
         }
         if !isComplete { check.addFinding("the list of messages that were being sent is incomplete") }
+    }
+
+    private static func copyTitles(_ store: InspectedStore, _ check: StoreCheck, to target: Store) throws(QueueError) {
+        guard store.hasTitles else { return }
+        var isComplete = true
+        isComplete =
+            try read(store, "conversation, text, checksum FROM title", orderedBy: "conversation") { statement throws(QueueError) in
+                let (conversation, title) = (statement.text(0), statement.text(1))
+                guard statement.int(2) == Store.checksum(of: title, conversation) else { return isComplete = false }
+                try target.setTitle(title, of: Name(conversation))
+            } && isComplete
+        if !isComplete { check.addFinding("some titles of conversations are lost") }
     }
 
     private static func copyRecent(
@@ -172,6 +185,7 @@ extension Store {
         foldedThrough = sequence
         try rebuildHistory()
         markAssigned(through: sequence)
+        try arrangeTimes()
         try commit(durable: false)
         try database.execute(stateOfCopy.update)
     }

@@ -57,7 +57,7 @@ extension StoreSurvey {
         let raw = try Posix.read(view.database, at: 0, count: 100, path)
         let layout = try StoreHeader.check(with: try view.header(), raw: raw, path, own)
         let lacksPriorityIndex = try checkObjects(database, layout, own)
-        var state = try StoreState.read(database)
+        var state = try StoreState.read(database, ofLayout: layout)
         let log = view.log
         let binding = try LogBinding(view, page: try statePage(database))
         if let log, !log.isEmpty { try binding.check(log, path) }
@@ -97,11 +97,14 @@ extension StoreSurvey {
         guard own.hasObjects(names, of: layout) else {
             throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
         }
-        var statements = ["SELECT \(MessageColumn.list(ofLayout: layout)) FROM message"]
+        var statements = [
+            "SELECT \(MessageColumn.list(ofLayout: layout)) FROM message",
+            "SELECT \(ConversationColumn.list(ofLayout: layout)) FROM conversation",
+        ]
         for (table, columns) in Schema.columns where names.contains(table) {
             statements.append("SELECT \(columns.joined(separator: ", ")) FROM \(table)")
         }
-        for part in Derived.all where part.isIndex && names.contains(part.name.text) {
+        for part in Derived.all(ofLayout: layout) where part.isIndex && names.contains(part.name.text) {
             if let entries = part.entries { statements.append("SELECT 1 FROM \(entries.text)") }
         }
         // A damaged schema is found by preparing what uses all of it.
@@ -159,7 +162,7 @@ extension StoreSurvey {
     /// Whether what is derived from the messages agrees with them.
     private static func derivedFits(_ database: Database, _ state: StoreState, _ layout: Int64) throws(QueueError) -> Bool {
         guard state.agrees(last: try lastSequence(database).last) else { return false }
-        if state.mark == .closed, try !totalsFit(database, state) { return false }
+        if state.mark == .closed, try !totalsFit(database, state, layout) { return false }
         // The size of a damaged message may differ from the size that was counted.
         let sizes = try database.statement(
             """
@@ -172,8 +175,9 @@ extension StoreSurvey {
     }
 
     /// Whether the totals agree with the counts by conversation.
-    private static func totalsFit(_ database: Database, _ state: StoreState) throws(QueueError) -> Bool {
-        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
+    private static func totalsFit(_ database: Database, _ state: StoreState, _ layout: Int64) throws(QueueError) -> Bool {
+        let statement = try Statement("SELECT \(ConversationColumn.list(ofLayout: layout)) FROM conversation", database)
+        defer { statement.finalize() }
         var sum = Counts()
         try statement.forEach { () throws(QueueError) in
             sum += Counts(Fields<ConversationColumn>(statement))

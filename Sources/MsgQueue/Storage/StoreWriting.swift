@@ -7,8 +7,10 @@ extension Store {
     package func insert(
         _ draft: borrowing BorrowedDraft, sender: String? = nil, expiresAt: Int64? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
+        let sequence = try takeSequence()
         let row = Self.row(
-            of: draft, at: try takeSequence(), sender: sender, expiresAt: expiresAt ?? draft.expiresAt, now: now, random: random)
+            of: draft, at: sequence, time: takeTime(draft.time, at: sequence, now: now), sender: sender,
+            expiresAt: expiresAt ?? draft.expiresAt, now: now, random: random)
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
         if bulk != nil {
@@ -20,9 +22,9 @@ extension Store {
         return row
     }
 
-    /// Returns the row of a new message.
+    /// Returns the row of a new message. `time`: its `time_at`.
     static func row(
-        of draft: borrowing BorrowedDraft, at sequence: Int64, sender: String?, expiresAt: Int64, now: Int64, random: UInt64
+        of draft: borrowing BorrowedDraft, at sequence: Int64, time: Int64, sender: String?, expiresAt: Int64, now: Int64, random: UInt64
     ) -> Row {
         var progress = Progress()
         if sender != nil { progress.status = .delivered }
@@ -33,6 +35,7 @@ extension Store {
             expiresAt: expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
         row.replaceKey = draft.replaceKey
         row.priority = Int64(draft.priority)
+        row.timeAt = time
         row.contentHash = row.hashOfContent(draft.body)
         row.stateHash = Row.hash(sequence, row.progress)
         return row

@@ -10,8 +10,9 @@ struct TableSearch {
         case inFlight = "in_flight"
         case attempt, conversation, recent
         case recentOwn = "recent_own"
+        case title
 
-        var hasRowid: Bool { ![.attempt, .conversation, .recent].contains(self) }
+        var hasRowid: Bool { ![.attempt, .conversation, .recent, .title].contains(self) }
 
         /// Returns the table to which a record belongs, by the types of its columns.
         init?(_ types: [TablePage.Column], hasRowid: Bool) {
@@ -20,17 +21,18 @@ struct TableSearch {
             case (true, 2) where types == [.null, .blob]: self = .largeBody
             case (true, 3) where types[0] == .null && isNumbers(1..<3): self = .inFlight
             case (true, 4) where types[0] == .null && isNumbers(1..<4): self = .recentOwn
-            case (true, 20):
+            // A row that was written before a column was added ends before it.
+            case (true, 20...25):
                 guard types[0] == .null, types[4] == .text, isNumbers(1..<4), isNumbers(5..<types.count) else { return nil }
                 self = .state
-            // A row that was written before a column was added ends before it.
-            case (true, 26...32):
+            case (true, 26...35):
                 guard types[0] == .null, types[3] == .text, types[5] == .text, isNumbers(1..<3), isNumbers(10..<25) else { return nil }
                 self = .message
             // The indexes by conversation have the sequence number twice; `history_in` has a status, which is one byte.
             case (false, 3) where types == [.text, .integer, .bit]: self = .recent
+            case (false, 3) where types == [.text, .text, .integer]: self = .title
             case (false, 9) where types[8] == .text && isNumbers(0..<8): self = .attempt
-            case (false, 10...11) where types[0] == .text && isNumbers(1..<types.count): self = .conversation
+            case (false, 10...13) where types[0] == .text && isNumbers(1..<types.count): self = .conversation
             default: return nil
             }
         }

@@ -6,6 +6,9 @@ package enum ControlCall: Sendable, Equatable {
     case attempts(String)
     case counts(conversation: String?)
     case conversations(before: Int64, limit: Int)
+    /// nil: from the first.
+    case conversationsByTime(before: TimePlace?, limit: Int)
+    case setTitle(String, conversation: String)
     case stats
     case statsText
     case state
@@ -46,4 +49,5 @@ package struct ControlDraft: Sendable, Equatable {
     package var unmeteredOnly = false
     package var replaceKey: String?
     package var priority: Int32 = 0
+    package var time: Int64 = 0
 }

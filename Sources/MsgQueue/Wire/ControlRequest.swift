@@ -82,7 +82,8 @@ package struct ControlRequest: Sendable {
         case "explain": return .explain(fields.message)
         case "attempts": return .attempts(fields.message)
         case "counts": return .counts(conversation: fields.conversation)
-        case "conversations": return .conversations(before: fields.integer("before") ?? 0, limit: fields.limit)
+        case "conversations": return try conversations(fields)
+        case "set_title": return .setTitle(fields.text("title") ?? "", conversation: fields.conversation ?? "")
         case "stats": return .stats
         case "stats_text": return .statsText
         case "state": return .state
@@ -122,7 +123,17 @@ package struct ControlRequest: Sendable {
         return Filter(
             conversation: fields.conversation, statuses: statuses.map { StatusSet($0.map { StatusSet($0) }) } ?? .unsent,
             after: fields.integer("after") ?? 0, limit: fields.limit, newestFirst: fields.flag("newest_first"),
-            withoutBodies: !fields.flag("bodies"))
+            withoutBodies: !fields.flag("bodies"), order: fields.text("order") == "time" ? .time : .sequence,
+            afterTime: fields.integer("after_time_ms") ?? 0)
+    }
+
+    private static func conversations(_ fields: Given) throws(QueueError) -> ControlCall {
+        let (before, time) = (fields.integer("before") ?? 0, fields.integer("before_time_ms") ?? 0)
+        guard fields.text("order") == "time" else {
+            guard time == 0 else { throw QueueError(.invalid, "conversations: before_time_ms needs the order time") }
+            return .conversations(before: before, limit: fields.limit)
+        }
+        return .conversationsByTime(before: time == 0 && before == 0 ? nil : TimePlace(time, before), limit: fields.limit)
     }
 
     private static func draft(_ fields: Given) throws(QueueError) -> ControlDraft {
@@ -134,7 +145,8 @@ package struct ControlRequest: Sendable {
             metadata: fields.request["metadata"]?.members ?? [], notBefore: fields.integer("not_before_ms") ?? 0,
             delay: fields.integer("delay_ms") ?? 0, expiresAt: fields.integer("expires_at_ms") ?? 0,
             unmeteredOnly: fields.flag("unmetered_only"),
-            replaceKey: fields.text("replace_key"), priority: Int32(clamping: fields.integer("priority") ?? 0))
+            replaceKey: fields.text("replace_key"), priority: Int32(clamping: fields.integer("priority") ?? 0),
+            time: fields.integer("time_ms") ?? 0)
     }
 }
 

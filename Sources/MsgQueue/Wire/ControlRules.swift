@@ -28,11 +28,20 @@ package struct ControlRule: Sendable {
             fields: [
                 conversation, Field(name: "statuses", kind: .words(WireWords.statuses)),
                 Field(name: "after", kind: .integer(0...Int64.max)),
-                limit, Field(name: "newest_first", kind: .boolean), Field(name: "bodies", kind: .boolean),
+                limit, Field(name: "newest_first", kind: .boolean), Field(name: "bodies", kind: .boolean), order,
+                Field(name: "after_time_ms", kind: .integer(0...Int64.max)),
             ]),
         ControlRule(call: "get", fields: [message]), ControlRule(call: "explain", fields: [message]),
         ControlRule(call: "attempts", fields: [message]), ControlRule(call: "counts", fields: [conversation]),
-        ControlRule(call: "conversations", fields: [Field(name: "before", kind: .integer(0...Int64.max)), limit]),
+        ControlRule(
+            call: "conversations",
+            fields: [
+                Field(name: "before", kind: .integer(0...Int64.max)), limit, order,
+                Field(name: "before_time_ms", kind: .integer(0...Int64.max)),
+            ]),
+        ControlRule(
+            call: "set_title",
+            fields: [Field(name: "conversation", kind: .text, isRequired: true), Field(name: "title", kind: .text, isRequired: true)]),
         ControlRule(call: "stats", fields: []), ControlRule(call: "stats_text", fields: []), ControlRule(call: "state", fields: []),
         ControlRule(call: "banner", fields: [conversation]),
         ControlRule(
@@ -54,12 +63,12 @@ package struct ControlRule: Sendable {
                 Field(name: "metadata", kind: .texts), Field(name: "not_before_ms", kind: .integer(0...Int64.max)),
                 Field(name: "delay_ms", kind: .integer(0...Int64.max)), Field(name: "expires_at_ms", kind: .integer(0...Int64.max)),
                 Field(name: "unmetered_only", kind: .boolean), Field(name: "replace_key", kind: .text),
-                Field(name: "priority", kind: .integer(-100...100)),
+                Field(name: "priority", kind: .integer(-100...100)), time,
             ]),
         ControlRule(
             call: "record",
             fields: [Field(name: "message", kind: .text), conversation, Field(name: "sender", kind: .text, isRequired: true)] + body + [
-                Field(name: "metadata", kind: .texts)
+                Field(name: "metadata", kind: .texts), time,
             ]),
         ControlRule(
             call: "mark", fields: [message, Field(name: "status", kind: .word(["delivered", "read"]), isRequired: true)]),
@@ -72,6 +81,8 @@ package struct ControlRule: Sendable {
 
     private static let message = Field(name: "message", kind: .text, isRequired: true)
     private static let conversation = Field(name: "conversation", kind: .text)
+    private static let order = Field(name: "order", kind: .word(["sequence", "time"]))
+    private static let time = Field(name: "time_ms", kind: .integer(0...DraftRule.lastTime))
     private static let limit = Field(name: "limit", kind: .integer(1...1000))
     /// Exactly one of the two.
     private static let body = [Field(name: "body", kind: .text), Field(name: "body_base64", kind: .text)]

@@ -11,7 +11,8 @@ extension JSONValue {
         members += [
             Member("body_size", JSONValue(message.bodySize)), Member("preview", .string(message.preview)),
             Member("metadata", .object(message.pairs.map { Member($0.key, .string($0.value)) })),
-            Member("created_ms", .integer(message.createdAt)), Member("edited_ms", .integer(message.editedAt)),
+            Member("created_ms", .integer(message.createdAt)), Member("time_ms", .integer(message.time)),
+            Member("edited_ms", .integer(message.editedAt)),
             Member("sent_ms", .integer(message.sentAt)), Member("delivered_ms", .integer(message.deliveredAt)),
             Member("read_ms", .integer(message.readAt)), Member("not_before_ms", .integer(message.notBefore)),
             Member("expires_at_ms", .integer(message.expiresAt)), Member("next_attempt_ms", .integer(message.nextAttemptAt)),
@@ -19,6 +20,7 @@ extension JSONValue {
             Member("retries_used", JSONValue(message.retriesUsed)), Member("unmetered_only", .bool(message.unmeteredOnly)),
             Member("priority", .integer(Int64(message.priority))),
             Member("failure", message.failure.map { JSONValue($0) } ?? .null),
+            Member("failure_before", message.failureBefore.map { JSONValue($0) } ?? .null),
         ]
         self = .object(members)
     }
@@ -54,6 +56,9 @@ extension JSONValue {
     }
 
     package init(_ conversation: Conversation) {
-        self = ["name": .string(conversation.name), "counts": JSONValue(conversation.counts), "last": JSONValue(conversation.last)]
+        self = [
+            "name": .string(conversation.name), "counts": JSONValue(conversation.counts), "last": JSONValue(conversation.last),
+            "title": JSONValue(conversation.title),
+        ]
     }
 }

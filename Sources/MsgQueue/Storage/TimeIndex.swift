@@ -1,0 +1,199 @@
+/// The order of messages by their own times.
+///
+/// Rows with `time_at` = 0 are *plain*: their time is `created_at`, and no plain row before them was created later, so that their order by
+/// time is that of their sequence numbers. The others are in the indexes `message_time` and `message_time_in`. From `state.timed_from` on there
+/// are no plain rows, so that a page by time reads past few rows of the other kind.
+extension Store {
+    /// So many rows out of order get a `time_at` alone; if there are more, all rows get one.
+    private static let mostDisplaced = 1_000
+
+    /// Returns the `time_at` of a new row. `given`: the time of its draft; 0: none.
+    func takeTime(_ given: Int64, at sequence: Int64, now: Int64) -> Int64 {
+        if timedFrom == 0 {
+            switch TimeOrder.place(given: given, now: now, latest: latestPlain) {
+            case .plain:
+                latestPlain = now
+                return 0
+            case .displaced: break
+            case .timed: timedFrom = sequence
+            }
+        }
+        hasTimes = true
+        return given != 0 ? given : max(now, 1)
+    }
+
+    /// The same for a row that replaces the one with this sequence number.
+    func takeTime(_ given: Int64, inPlaceOf sequence: Int64, now: Int64) -> Int64 {
+        if sequence == lastSequence, timedFrom == 0 { return takeTime(given, at: sequence, now: now) }
+        if timedFrom == 0 { timedFrom = lastSequence + 1 }
+        hasTimes = true
+        return given != 0 ? given : max(now, 1)
+    }
+
+    /// Reads whether there are rows in the indexes by time, and the time of the last plain row.
+    func readTimes() throws(QueueError) {
+        let timed = try database.statement(
+            """
+            SELECT EXISTS (SELECT 1 FROM message INDEXED BY message_time WHERE indexed = 1 AND time_at != 0)
+              OR EXISTS (SELECT 1 FROM message NOT INDEXED WHERE seq > ?1 AND time_at != 0)
+            """)
+        timed.bind(1, foldedThrough)
+        let hasEntries = try timed.first { () throws(QueueError) in timed.bool(0) } ?? false
+        hasTimes = hasEntries || timedFrom != 0
+        guard timedFrom == 0 else { return }
+        let last = try database.statement("SELECT created_at FROM message NOT INDEXED WHERE time_at = 0 ORDER BY seq DESC LIMIT 1")
+        latestPlain = try last.first { () throws(QueueError) in last.int(0) } ?? Int64.min
+    }
+
+    /// Gives each row that is out of order a `time_at`, inside the caller's transaction. The rows of earlier layouts have none, and the wall
+    /// clock may have been set back between two of them.
+    func arrangeTimes() throws(QueueError) {
+        var (latest, lastPlain, lastTimed) = (Int64.min, Int64(0), Int64(0))
+        var displaced: [Int64] = []
+        let rows = try database.statement("SELECT seq, created_at, time_at FROM message NOT INDEXED ORDER BY seq")
+        try rows.forEach { () throws(QueueError) in
+            if rows.int(2) != 0 {
+                lastTimed = rows.int(0)
+            } else if rows.int(1) < latest {
+                displaced.append(rows.int(0))
+            } else {
+                (latest, lastPlain) = (rows.int(1), rows.int(0))
+            }
+            return displaced.count <= Self.mostDisplaced
+        }
+        if displaced.count > Self.mostDisplaced {
+            try database.execute("UPDATE message SET time_at = max(created_at, 1) WHERE time_at = 0")
+            timedFrom = 1
+        } else {
+            let update = try database.statement("UPDATE message SET time_at = max(created_at, 1) WHERE seq = ?1")
+            for sequence in displaced {
+                update.bind(1, sequence)
+                try update.run()
+            }
+            timedFrom = lastTimed > lastPlain ? lastPlain + 1 : 0
+        }
+        try readTimes()
+        if hasTimes { try rereadNewestTimes() }
+    }
+
+    // MARK: The newest message of each conversation
+
+    /// Determines the newest message by time of all conversations with rows in the indexes.
+    func rereadNewestTimes() throws(QueueError) {
+        let names = try database.statement(
+            "SELECT DISTINCT conversation FROM message INDEXED BY message_time_in WHERE indexed = 1 AND time_at != 0")
+        try names.forEach { () throws(QueueError) in
+            changedTimes.insert(Name(names.text(0)))
+            return true
+        }
+        let others = try database.statement("SELECT name FROM conversation INDEXED BY conversation_time WHERE last_time != 0")
+        try others.forEach { () throws(QueueError) in
+            changedTimes.insert(Name(others.text(0)))
+            return true
+        }
+    }
+
+    /// Notes the rows that a fold adds, which are those after `first`.
+    func noteFoldedTimes(after first: Int64) throws(QueueError) {
+        guard hasTimes else { return }
+        let rows = try database.statement(
+            """
+            SELECT m.conversation, max(m.time_at != 0), ifnull(c.last_time, 0) FROM message AS m NOT INDEXED
+            LEFT JOIN conversation AS c ON c.name = m.conversation WHERE m.seq > ?1 GROUP BY m.conversation
+            """)
+        rows.bind(1, first)
+        try rows.forEach { () throws(QueueError) in
+            if rows.bool(1) || rows.int(2) != 0 { changedTimes.insert(Name(rows.text(0))) }
+            return true
+        }
+    }
+
+    /// Writes the newest messages by time of the conversations in `changedTimes`.
+    func writeNewestTimes() throws(QueueError) {
+        guard !changedTimes.isEmpty else { return }
+        let names = changedTimes
+        changedTimes.removeAll(keepingCapacity: true)
+        let update = try database.statement(
+            """
+            UPDATE conversation SET last_time = ?2, time_seq = ?3, proof = proof + 31 * (?2 - last_time) + 37 * (?3 - time_seq)
+            WHERE name = ?1 AND (last_time != ?2 OR time_seq != ?3)
+            """)
+        for name in names {
+            let newest = try newestByTime(in: name) ?? TimePlace(0, 0)
+            try update.bind(1, name.text)
+            update.bind(2, newest.time)
+            update.bind(3, newest.sequence)
+            try update.run()
+        }
+    }
+
+    /// Returns the newest folded message of a conversation by time; nil: no row of it is in the index.
+    func newestByTime(in conversation: Name) throws(QueueError) -> TimePlace? {
+        let timed = try database.statement(Self.newestOfEachStatus)
+        try timed.bind(1, conversation.text)
+        var newest: TimePlace?
+        try timed.forEach { () throws(QueueError) in
+            let place = TimePlace(timed.int(0), timed.int(1))
+            newest = max(newest ?? place, place)
+            return true
+        }
+        guard let newest else { return nil }
+        return max(newest, try newestPlain(in: conversation) ?? newest)
+    }
+
+    private static let newestOfEachStatus: SQL = StoredStatus.allCases.dropFirst().reduce(newest(with: .queued)) {
+        "\($0) UNION ALL \(newest(with: $1))"
+    }
+
+    private static func newest(with status: StoredStatus) -> SQL {
+        """
+        SELECT * FROM (SELECT time_at, seq FROM message INDEXED BY message_time_in
+          WHERE indexed = 1 AND time_at != 0 AND conversation = ?1 AND status = \(status) ORDER BY time_at DESC, seq DESC LIMIT 1)
+        """
+    }
+
+    /// Returns the last plain folded row of a conversation.
+    private func newestPlain(in conversation: Name) throws(QueueError) -> TimePlace? {
+        let plain = try database.statement(
+            """
+            SELECT created_at, seq FROM message INDEXED BY message_conversation
+            WHERE indexed = 1 AND conversation = ?1 AND seq < ?2 AND time_at = 0 ORDER BY seq DESC LIMIT 1
+            """)
+        try plain.bind(1, conversation.text)
+        plain.bind(2, plainEnd)
+        return try plain.first { () throws(QueueError) in TimePlace(plain.int(0), plain.int(1)) }
+    }
+
+    /// All plain rows have lower sequence numbers.
+    var plainEnd: Int64 { timedFrom == 0 ? Int64.max : timedFrom }
+
+    /// Returns the place of the message with this sequence number; nil: there is none.
+    func timePlace(of sequence: Int64) throws(QueueError) -> (place: TimePlace, isPlain: Bool)? {
+        let row = try database.statement("SELECT created_at, time_at FROM message WHERE seq = ?1")
+        row.bind(1, sequence)
+        return try row.first { () throws(QueueError) in
+            let isPlain = row.int(1) == 0
+            return (TimePlace(isPlain ? row.int(0) : row.int(1), sequence), isPlain)
+        }
+    }
+
+    /// Returns the sequence number of the first plain row that is not before a place; `plainEnd`: there is none. Plain rows are in order.
+    func firstPlain(from place: TimePlace) throws(QueueError) -> Int64 {
+        let next = try database.statement(
+            "SELECT seq, created_at FROM message NOT INDEXED WHERE seq >= ?1 AND seq < ?2 AND time_at = 0 ORDER BY seq LIMIT 1")
+        var (low, high, found) = (Int64(1), min(plainEnd, nextSequence), plainEnd)
+        while low < high {
+            let middle = low + (high - low) / 2
+            next.bind(1, middle)
+            next.bind(2, high)
+            let row = try next.first { () throws(QueueError) in TimePlace(next.int(1), next.int(0)) }
+            if let row, row < place {
+                low = row.sequence + 1
+            } else {
+                if let row { found = row.sequence }
+                high = middle
+            }
+        }
+        return found
+    }
+}
