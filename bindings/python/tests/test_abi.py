@@ -31,6 +31,7 @@ PREFIXES: dict[str, type[IntEnum]] = {
     "MSGQ_FINAL_": enums.FinalFailure,
     "MSGQ_REFUSED_": enums.Refused,
     "MSGQ_ON_FULL_": enums.OnFull,
+    "MSGQ_ORDER_": enums.ListOrder,
     "MSGQ_LIFECYCLE_": enums.Lifecycle,
     "MSGQ_REASON_": enums.Reason,
     "MSGQ_ARRIVAL_": enums.Arrival,

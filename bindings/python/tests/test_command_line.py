@@ -33,7 +33,7 @@ def owner(request: pytest.FixtureRequest, store: Path) -> Iterator[str]:
 
 def test_I4_list_says_how_the_store_was_reached(host: str, store: Path) -> None:
     done = msgq("list", store)
-    assert done.lines[0].split() == ["ID", "STATUS", "CONVERSATION", "ENQUEUED", "ATTEMPTS", "TEXT"]
+    assert done.lines[0].split() == ["ID", "STATUS", "CONVERSATION", "TIME", "ATTEMPTS", "TEXT"]
     assert [line.split()[:3] for line in done.lines[1:]] == [
         ["f1", "failed", "ana"],
         ["f2", "failed", "ben"],
@@ -77,7 +77,7 @@ def test_I4_one_message_is_shown(host: str, store: Path) -> None:
 def test_I4_the_queue_as_a_whole_is_shown(host: str, store: Path) -> None:
     rows = msgq("conversations", store, "--json").rows
     assert [row["name"] for row in rows] == ["ana", "", "ben"]
-    assert [line.split()[:2] for line in msgq("conversations", store, "--limit", 1).lines[1:]] == [["ana", "1"]]
+    assert [line.split()[:3] for line in msgq("conversations", store, "--limit", 1).lines[1:]] == [["ana", "-", "1"]]
     assert len(msgq("conversations", store, "--all").lines) == 4
     whole = msgq("stats", store, "--json").rows[0]
     assert (whole["counts"]["queued"], whole["counts"]["failed"]) == (2, 2)

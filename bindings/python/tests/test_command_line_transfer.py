@@ -414,3 +414,23 @@ def test_I4_drain_to_keeps_what_was_not_accepted(store: Path, receiver: Receiver
     assert msgq("drain", store, "--header", "A: b", fails=2)
     assert msgq("drain", store, "--to", "ftp://x/", fails=2)
     assert msgq("drain", store, "--to", url, "--header", "A: b\nC: d", fails=2)
+
+
+def test_H10_H14_an_import_keeps_times_and_titles(store: Path, target: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        queue.record("old", sender="eve", conversation="ana", id="r", time=1_000_000)
+        queue.enqueue("waits", conversation="ana", id="q", time=2_000_000)
+        queue.enqueue("plain", conversation="ben", id="p")
+        queue.set_title("ana", "Ana")
+        created = round(queue.get("p").created.timestamp() * 1000)
+    msgq("import", target, "-", input=msgq("export", store).output)
+    msgq("title", target, "ben", "Benno")
+    msgq("title", target, "nobody", "x", fails=3)
+    rows = msgq("list", target, "--status", "all", "--order", "time", "--json").rows
+    assert [(row["id"], row["time_ms"]) for row in rows] == [("r", 10**9), ("q", 2 * 10**9), ("p", created)]
+    first = msgq("list", target, "--status", "all", "--order", "time", "-n", "1", "--json").rows[0]
+    further = ("--after", first["sequence"], "--after-time", first["time_ms"])
+    rows = msgq("list", target, "--status", "all", "--order", "time", *further, "--json").rows
+    assert [row["id"] for row in rows] == ["q", "p"]
+    rows = msgq("conversations", target, "--order", "time", "--json").rows
+    assert [(row["name"], row["title"]) for row in rows] == [("ben", "Benno"), ("ana", "Ana")]

@@ -69,6 +69,19 @@ def test_R15_a_retry_while_offline_fails_again_at_once(store: Path, mode: Mode) 
         assert receiver.ids == ["a"]
 
 
+def test_R17_what_failed_before_stays_readable(store: Path) -> None:
+    with opened(store, Receiver(), Mode.MANUAL) as queue:
+        queue.enqueue("hello", id="a")
+        assert queue.drain().failed == 1
+        failure = queue.get("a").failure
+        assert failure is not None
+        assert queue.get("a").failure_before is None
+        queue.set_connectivity(Connectivity.OFFLINE)
+        queue.retry("a")
+        assert queue.get("a").failure_before == failure
+        assert queue.list(status=Status.FAILED)[0].failure_before == failure
+
+
 def test_R15_in_mode_auto_a_retry_while_offline_is_queued(store: Path) -> None:
     receiver = Receiver()
     with opened(store, receiver, Mode.AUTO) as queue:

@@ -114,6 +114,7 @@ class Draft(Structure):
         ("unmetered_only", c_bool),
         ("replace_key", c_char_p),
         ("priority", c_int32),
+        ("time_ms", c_int64),
     ]
 
 
@@ -160,6 +161,8 @@ class Message(Structure):
         ("unmetered_only", c_bool),
         ("failure", POINTER(Failure)),
         ("priority", c_int32),
+        ("time_ms", c_int64),
+        ("failure_before", POINTER(Failure)),
     ]
 
 
@@ -202,6 +205,8 @@ class Filter(Structure):
         ("limit", c_uint32),
         ("newest_first", c_bool),
         ("without_bodies", c_bool),
+        ("order", c_int),
+        ("after_time_ms", c_int64),
     ]
 
 
@@ -230,6 +235,7 @@ class Conversation(Structure):
         ("name", c_char_p),
         ("counts", POINTER(Counts)),
         ("last", POINTER(Message)),
+        ("title", c_char_p),
     ]
 
 
@@ -514,6 +520,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_list_free": (None, [_owned]),
     "msgq_count": (c_int, [_queue, c_char_p, POINTER(Counts)]),
     "msgq_conversations": (c_int, [_queue, c_uint64, c_uint32, _out]),
+    "msgq_conversations_by_time": (c_int, [_queue, c_int64, c_uint64, c_uint32, _out]),
+    "msgq_set_title": (c_int, [_queue, c_char_p, c_char_p]),
     "msgq_conversations_size": (c_size_t, [_owned]),
     "msgq_conversations_at": (POINTER(Conversation), [_owned, c_size_t]),
     "msgq_conversations_free": (None, [_owned]),

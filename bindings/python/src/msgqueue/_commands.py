@@ -36,6 +36,7 @@ class Commands:
         unmetered_only: bool = False,
         replace_key: str | None = None,
         priority: int = 0,
+        time: Time | None = None,
     ) -> str:
         """Stores one message as queued. When this returns, it survives power loss.
 
@@ -57,6 +58,9 @@ class Commands:
                 characters; None or "": none.
             priority: -100 to 100. Of conversations whose first messages may be sent, the one whose message has the
                 highest priority is next; see the option `live_share`. The order within a conversation does not change.
+            time: When the message was composed, or sent by its sender: seconds since 1970 UTC, or a datetime with a
+                time zone, up to the year 9999, also in the future. None: now. Lists show messages with this time and
+                can be in its order; the order of sending does not depend on it.
 
         Returns:
             The id.
@@ -84,6 +88,7 @@ class Commands:
             replace_key,
             priority,
             self._handle.now,
+            time,
         )
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
@@ -117,6 +122,7 @@ class Commands:
         expires_at: Time | None = None,
         unmetered_only: bool = False,
         priority: int = 0,
+        time: Time | None = None,
     ) -> builtins.list[str]:
         """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
 
@@ -131,6 +137,7 @@ class Commands:
             expires_at: As for `enqueue`.
             unmetered_only: As for `enqueue`.
             priority: As for `enqueue`.
+            time: As for `enqueue`.
 
         Returns:
             The ids.
@@ -152,6 +159,7 @@ class Commands:
             None,
             priority,
             self._handle.now,
+            time,
         )
         given = _drafts.bodies(bodies)
         count = len(given)
@@ -173,6 +181,7 @@ class Commands:
         conversation: str = "",
         metadata: Mapping[str, str] | None = None,
         id: str | None = None,
+        time: Time | None = None,
     ) -> str:
         """Adds a message that was received from someone else to the history.
 
@@ -185,6 +194,7 @@ class Commands:
             conversation: As for `enqueue`.
             metadata: As for `enqueue`.
             id: As for `enqueue`.
+            time: When its sender sent it, as for `enqueue`.
 
         Returns:
             The id.
@@ -198,11 +208,26 @@ class Commands:
             UnknownError: Whether it is stored is not known.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, body, conversation, metadata, id, None, None, None, False, None, 0)
+        _drafts.fill(draft, body, conversation, metadata, id, None, None, None, False, None, 0, time=time)
         name = _arguments.text("sender", sender)
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_record(self._handle.pointer, draft, name, out))
         return out.value.decode()
+
+    def set_title(self, conversation: str, title: str) -> None:
+        """Gives a conversation a title for people.
+
+        It is kept while messages come and go, also when pruning removes the last one.
+
+        Args:
+            conversation: Its name.
+            title: At most 255 bytes without control characters; "" removes it.
+
+        Raises:
+            NotFoundError: The conversation has no messages; not when the title is removed.
+        """
+        name = _arguments.text("conversation", conversation)
+        self._handle.check(self._handle.lib.msgq_set_title(self._handle.pointer, name, _arguments.text("title", title)))
 
     # ---------------------------------------------------------------- one message
 

@@ -79,6 +79,8 @@ def message(source: _abi.Message) -> Message:
         read_at=_optional_moment(source.read_ms),
         retries_used=source.retries_used,
         priority=source.priority,
+        time=moment(source.time_ms),
+        failure_before=failure(source.failure_before[0]) if source.failure_before else None,
     )
 
 
@@ -139,7 +141,12 @@ def counts(source: _abi.Counts) -> Counts:
 
 def conversation(source: _abi.Conversation) -> Conversation:
     """Converts a conversation of a page."""
-    return Conversation(name=_text(source.name), counts=counts(source.counts[0]), last=message(source.last[0]))
+    return Conversation(
+        name=_text(source.name),
+        counts=counts(source.counts[0]),
+        last=message(source.last[0]),
+        title=_optional_text(source.title),
+    )
 
 
 def explanation(source: _abi.Explanation) -> Explanation:

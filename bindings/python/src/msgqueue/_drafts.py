@@ -32,6 +32,7 @@ def fill(
     replace_key: object,
     priority: object,
     now: Callable[[], int] = _arguments.wall_clock,
+    time: object = None,
 ) -> None:
     """Fills a zeroed draft. Sets only the given fields, because each assignment costs time in every enqueue."""
     target.struct_size = _SIZE
@@ -54,6 +55,8 @@ def fill(
         target.replace_key = _arguments.text("replace_key", replace_key)
     if priority != 0:
         target.priority = _arguments.signed("priority", priority, values="-100 to 100")
+    if time is not None:
+        target.time_ms = _arguments.moment("time", time)
 
 
 def array(drafts: Iterable[Draft | Mapping[str, Any]], now: Callable[[], int]) -> ctypes.Array[_abi.Draft]:
@@ -78,6 +81,7 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]], now: Callable[[], int]) -
                 draft.replace_key,
                 draft.priority,
                 now,
+                draft.time,
             )
         except InvalidError as problem:
             raise InvalidError(f"draft {index}: {problem.detail}") from None

@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Iterable
 
 from . import _abi, _arguments, _convert
+from ._arguments import Time
 from ._handle import Handle
-from .enums import Status
+from .enums import ListOrder, Status
 from .models import Attempt, Conversation, Counts, Explanation, Message, State
 from .statistics import Statistics
 
@@ -87,8 +88,10 @@ class Queries:
         after: int | None = None,
         newest_first: bool = False,
         bodies: bool = True,
+        order: ListOrder = ListOrder.SEQUENCE,
+        after_time: Time | None = None,
     ) -> builtins.list[Message]:
-        """Returns a page of messages in the order of sending.
+        """Returns a page of messages, in the order of sending or by time.
 
         Args:
             conversation: Only its messages; None: all.
@@ -97,6 +100,9 @@ class Queries:
             after: The `sequence` of the last message of the page before; None: the first page.
             newest_first: In the reverse order.
             bodies: False: previews and sizes only, which is faster; `Message.body` is None then.
+            order: By `sequence`, the order of sending, or by `time`, then by `sequence`.
+            after_time: With ListOrder.TIME: the `time` of the last message of the page before, beside `after`; without
+                `after` the page begins at this time. None: the first page.
         """
         wanted: _abi.Filter = _abi.sized(_abi.Filter)
         wanted.conversation = _arguments.optional_text("conversation", conversation)
@@ -105,6 +111,8 @@ class Queries:
         wanted.after = 0 if after is None else _arguments.unsigned("after", after, bits=63)
         wanted.newest_first = _arguments.flag("newest_first", newest_first)
         wanted.without_bodies = not _arguments.flag("bodies", bodies)
+        wanted.order = _arguments.member("order", order, ListOrder)
+        wanted.after_time_ms = _arguments.moment("after_time", after_time)
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()
         handle.check(lib.msgq_list(handle.pointer, wanted, page))
@@ -126,7 +134,7 @@ class Queries:
         return _convert.counts(out)
 
     def conversations(self, before: int = 0, limit: int = 50) -> builtins.list[Conversation]:
-        """Returns a page of conversations, the one with the newest message first.
+        """Returns a page of conversations, the one that was enqueued to or recorded in last first.
 
         Args:
             before: The `last.sequence` of the last conversation of the page before; 0: the first page.
@@ -134,9 +142,29 @@ class Queries:
         """
         sequence = _arguments.unsigned("before", before, bits=63)
         most = _arguments.unsigned("limit", limit, least=1, values="1 to 1000")
+        lib = self._handle.lib
+        return self._conversations(lambda queue, page: lib.msgq_conversations(queue, sequence, most, page))
+
+    def conversations_by_time(self, after: Message | None = None, limit: int = 50) -> builtins.list[Conversation]:
+        """Returns a page of conversations in the order of their newest messages by time, the newest first.
+
+        Args:
+            after: The `last` of the last conversation of the page before; None: the first page.
+            limit: 1 to 1000. Only the last page has fewer.
+        """
+        if after is not None and not isinstance(after, Message):
+            raise TypeError(f"after must be a Message, not {type(after).__name__}")
+        time, sequence = (0, 0) if after is None else (_arguments.moment("after.time", after.time), after.sequence)
+        most = _arguments.unsigned("limit", limit, least=1, values="1 to 1000")
+        lib = self._handle.lib
+        return self._conversations(
+            lambda queue, page: lib.msgq_conversations_by_time(queue, time, sequence, most, page)
+        )
+
+    def _conversations(self, read: Callable[[int, ctypes.c_void_p], int]) -> builtins.list[Conversation]:
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()
-        handle.check(lib.msgq_conversations(handle.pointer, sequence, most, page))
+        handle.check(read(handle.pointer, page))
         try:
             entry, size = lib.msgq_conversations_at, lib.msgq_conversations_size(page)
             return [_convert.conversation(entry(page, index)[0]) for index in range(size)]

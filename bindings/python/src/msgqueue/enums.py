@@ -156,6 +156,15 @@ class OnFull(_Named):
     """
 
 
+class ListOrder(_Named):
+    """The order of the messages of a page."""
+
+    SEQUENCE = 0
+    """By `Message.sequence`, the order of sending."""
+    TIME = 1
+    """By `Message.time`, then by `Message.sequence`."""
+
+
 class FinalFailure(_Named):
     """What a message that failed for good does to its conversation."""
 

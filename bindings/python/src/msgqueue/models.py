@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 
 from ._arguments import Body, Duration, Time
 from .enums import (
@@ -36,6 +36,7 @@ class Draft:
     replace_key: str | None = None
     priority: int = 0
     delay: Duration | None = None
+    time: Time | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,11 @@ class Message:
     retries_used: int = 0
     """Retries that count against `max_retries`; `MessageQueue.retry` starts at 0 again."""
     priority: int = 0
+    time: datetime = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    """When it was composed, or sent by its sender, if that was given; otherwise `created`. The time to show."""
+    failure_before: Failure | None = None
+    """What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as
+    offline."""
 
     @property
     def text(self) -> str:
@@ -175,7 +181,9 @@ class Conversation:
     name: str
     counts: Counts
     last: Message
-    """Its newest message, without the body."""
+    """Its newest message by time, without the body."""
+    title: str | None = None
+    """Of `MessageQueue.set_title`; None: it has none."""
 
 
 @dataclass(frozen=True)

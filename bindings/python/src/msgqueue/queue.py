@@ -141,8 +141,8 @@ class MessageQueue:
             trigger_interval: Seconds between periodic triggers: 0.001 s to 1 day. None: no periodic trigger.
             expiry: Seconds after which messages without an `expires_at` of their own expire: 0.001 s to 10 years.
                 None: never.
-            keep_sent: Sent and recorded messages that are kept as history, at most. None: no limit. Those that were
-                enqueued first are removed, within about a second; meanwhile there may be a tenth more, or the messages
+            keep_sent: Sent and recorded messages that are kept as history, at most. None: no limit. The oldest by
+                their `time` are removed, within about a second; meanwhile there may be a tenth more, or the messages
                 of one batch.
             keep_sent_for: Seconds for which they are kept, at most. None: no limit. Queued and failed messages are
                 always kept. Recorded messages that are not marked as read are also kept and do not count.
@@ -346,6 +346,8 @@ class MessageQueue:
     list: Final = forward("_queries", Queries.list)
     counts: Final = forward("_queries", Queries.counts)
     conversations: Final = forward("_queries", Queries.conversations)
+    conversations_by_time: Final = forward("_queries", Queries.conversations_by_time)
+    set_title: Final = forward("_commands", Commands.set_title)
     clear: Final = forward("_commands", Commands.clear)
     delete_conversation: Final = forward("_commands", Commands.delete_conversation)
     clear_failed: Final = forward("_commands", Commands.clear_failed)

@@ -209,6 +209,7 @@ class MessageQueue:
         expires_at: Time | None = None,
         unmetered_only: bool = False,
         priority: int = 0,
+        time: Time | None = None,
     ) -> builtins.list[str]:
         """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
 
@@ -223,6 +224,7 @@ class MessageQueue:
             expires_at: As for `enqueue`.
             unmetered_only: As for `enqueue`.
             priority: As for `enqueue`.
+            time: As for `enqueue`.
 
         Returns:
             The ids.
@@ -242,6 +244,7 @@ class MessageQueue:
                 expires_at=expires_at,
                 unmetered_only=unmetered_only,
                 priority=priority,
+                time=time,
             )
         )
 
@@ -261,6 +264,8 @@ class MessageQueue:
     list: Final = reads(PolledQueue.list)
     counts: Final = reads(PolledQueue.counts)
     conversations: Final = reads(PolledQueue.conversations)
+    conversations_by_time: Final = reads(PolledQueue.conversations_by_time)
+    set_title: Final = changes(PolledQueue.set_title)
     clear: Final = changes_long(PolledQueue.clear)
     delete_conversation: Final = changes_long(PolledQueue.delete_conversation)
     clear_failed: Final = changes_long(PolledQueue.clear_failed)

@@ -90,14 +90,19 @@ _page = (
     _argument("-n", "--limit", metavar="N", type=_number(1), default=50, help="at most so many (default: 50)"),
     _argument("--all", action="store_true", help="without a limit"),
 )
+_order = _argument(
+    "--order", choices=("sequence", "time"), default="sequence",
+    help="sequence: the order of sending (default); time: the messages' own times",
+)  # fmt: skip
 
 COMMANDS = (
     Command(
-        "list", "list messages, in the order in which they were enqueued", "viewing:list_",
+        "list", "list messages, in the order in which they were enqueued or by time", "viewing:list_",
         ("msgq list outbox.db", "msgq list outbox.db --status failed --json", "msgq list outbox.db -c ana --newest"),
         (
             _conversation, _status, *_page,
             _argument("--after", metavar="SEQUENCE", type=_number(0), default=0, help="continues behind this one"),
+            _argument("--after-time", metavar="MS", type=_number(1), help="with --order time: its time"), _order,
             _argument("--newest", action="store_true", help="the newest first"),
             _argument("--bodies", action="store_true", help="with --json: whole bodies"),
         ),
@@ -116,7 +121,16 @@ COMMANDS = (
     ),
     Command(
         "conversations", "list conversations with their counts", "viewing:conversations",
-        ("msgq conversations outbox.db", "msgq conversations outbox.db --all --json"), _page,
+        ("msgq conversations outbox.db", "msgq conversations outbox.db --all --json"), (*_page, _order),
+    ),
+    Command(
+        "title", "give a conversation a title", "changing:title", ("msgq title outbox.db ana 'Ana Maria'",),
+        (
+            _argument("conversation", metavar="NAME", help="the conversation"),
+            _argument("title", metavar="TITLE", help="the title; '' removes it"),
+            _hold,
+        ),
+        writes=True,
     ),
     Command(
         "stats", "show counts, state and statistics", "viewing:stats",
@@ -208,6 +222,7 @@ COMMANDS = (
             _argument("--unmetered-only", action="store_true", help="waits for an unmetered link"),
             _argument("--priority", metavar="N", type=_number(-100, 100), help="-100 to 100 (default: 0)"),
             _argument("--replace-key", metavar="KEY", help="replaces the queued message with this key"),
+            _argument("--time", metavar="TIME", help="when it was composed (default: now)"),
             _create, _hold,
         ),
         writes=True, prepare="changing:read_body", text="Prints the id.",

@@ -223,6 +223,12 @@ def resume(session: Session, arguments: Namespace) -> int:
     return exits.DONE
 
 
+def title(session: Session, arguments: Namespace) -> int:
+    """Gives a conversation a title, or removes it."""
+    session.call("set_title", conversation=arguments.conversation, title=arguments.title)
+    return exits.DONE
+
+
 def enqueue(session: Session, arguments: Namespace) -> int:
     """Adds a message."""
     result = session.call(
@@ -235,6 +241,7 @@ def enqueue(session: Session, arguments: Namespace) -> int:
         unmetered_only=arguments.unmetered_only or None,
         priority=arguments.priority,
         replace_key=arguments.replace_key,
+        time_ms=values.instant(arguments.time, "--time"),
         **control.body_fields(arguments.content),
     )
     if arguments.json:

@@ -9,7 +9,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,17 +34,21 @@ _PATIENCE = 1.0
 _UNSENT = ("queued", "sending", "failed")
 _HISTORY = ("sent", "delivered", "read")
 _INTEGERS = range(-(2**63), 2**63)
-_OPTIONAL = {"not_before_ms": int, "expires_at_ms": int, "priority": int, "unmetered_only": bool}
+_OPTIONAL = {"not_before_ms": int, "expires_at_ms": int, "priority": int, "unmetered_only": bool, "time_ms": int}
 
 
 def export(session: Session, arguments: Namespace) -> int:
     """Writes messages with their bodies."""
     progress = Progress(arguments.quiet)
     arguments.after, arguments.newest, arguments.all = 0, False, True
+    arguments.order, arguments.after_time = "sequence", None
     arguments.status = arguments.status or ["all"]
     count = 0
+    titles = viewing.titles(session)
     try:
         for message in viewing.messages(session, arguments, bodies=True):
+            if title := titles.get(message["conversation"]):
+                message["conversation_title"] = title
             tables.objects((message,))
             count += 1
             progress.show(f"{count:,} exported")
@@ -141,6 +145,8 @@ class Import:
         self._waits_since = 0.0
         # When the store was opened, or lines were written, by the monotonic clock.
         self._used_at = 0.0
+        # Of the conversations whose messages were read.
+        self._titles: dict[str, str] = {}
         self.new: int = 0
         self.known: int = 0
         self.skipped: int = 0
@@ -154,6 +160,7 @@ class Import:
                 _ = self._session
                 self._read(lines)
                 self._flush()
+                self._set_titles()
         finally:
             self._progress.end()
 
@@ -228,6 +235,8 @@ class Import:
     def _take(self, number: int, line: bytes) -> None:
         try:
             message = _parsed(line)
+            if title := message.get("conversation_title"):
+                self._titles[message.get("conversation") or ""] = title
             if message.get("sender") is not None:
                 self._flush()
                 self._record(number, message)
@@ -282,6 +291,9 @@ class Import:
             return
         except NotFoundError:
             pass
+        # An export of an earlier version has no times of their own.
+        if time := _draft(message).get("time_ms", message.get("created_ms")):
+            fields["time_ms"] = time
         try:
             self._session.call("record", message=message["id"], **fields, **control.body_fields(_body(message)))
             if message["status"] == "read" or message.get("read_ms"):
@@ -297,6 +309,12 @@ class Import:
             self._session.reconnect()
         else:
             self.new += 1
+
+    def _set_titles(self) -> None:
+        for conversation, title in self._titles.items():
+            # Of some conversations only sent messages were read, which are skipped.
+            with suppress(NotFoundError):
+                self._session.call("set_title", conversation=conversation, title=title)
 
     def _refuse(self, number: int, problem: Exception) -> None:
         self.wrong += 1
@@ -359,7 +377,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 def _check_texts(message: dict[str, Any]) -> None:
     """Refuses what cannot be written to the owner, or could be mistaken there for another line."""
-    for name in ("id", "conversation", "sender"):
+    for name in ("id", "conversation", "conversation_title", "sender"):
         _check_text(name, message.get(name))
     metadata = message.get("metadata")
     if metadata is None:

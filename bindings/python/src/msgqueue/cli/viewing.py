@@ -23,6 +23,8 @@ def messages(
     """Yields the messages that the arguments of `list` choose, and so many more, and asks for page after page."""
     left = None if arguments.all else arguments.limit + more
     after = arguments.after
+    # An owner of an earlier version knows no order.
+    order, after_time = "time" if arguments.order == "time" else None, arguments.after_time
     seen = {after}
     while left is None or left > 0:
         result = session.call(
@@ -33,6 +35,8 @@ def messages(
             limit=page if left is None else min(left, page),
             newest_first=arguments.newest,
             bodies=bodies,
+            order=order,
+            after_time_ms=after_time,
         )
         found = result["messages"]
         yield from found
@@ -41,6 +45,8 @@ def messages(
         if after is None:
             return
         _check_advance(after, seen)
+        if order:
+            after_time = result["next_time_ms"]
 
 
 def _check_advance(place: int, seen: set[int]) -> None:
@@ -52,28 +58,28 @@ def _check_advance(place: int, seen: set[int]) -> None:
 
 def list_(session: Session, arguments: Namespace) -> int:
     """Lists messages, each as it arrives, so that any number of them takes little memory."""
-    count, last, has_more = 0, 0, False
+    count, last, last_time, has_more = 0, 0, 0, False
 
     def counted() -> Iterator[dict[str, Any]]:
-        nonlocal count, last, has_more
+        nonlocal count, last, last_time, has_more
         for message in messages(session, arguments, bodies=arguments.bodies, more=1):
             if not arguments.all and count == arguments.limit:
                 has_more = True
                 return
             yield message
-            count, last = count + 1, message["sequence"]
+            count, last, last_time = count + 1, message["sequence"], message["time_ms"]
 
     if arguments.json:
         tables.objects(counted())
     else:
         tables.table(
-            ("id", "status", "conversation", "enqueued", "attempts", "text"),
+            ("id", "status", "conversation", "time", "attempts", "text"),
             (
                 (
                     row["id"],
                     row["status"],
                     row["conversation"] or "-",
-                    tables.instant(row["created_ms"]),
+                    tables.instant(row["time_ms"]),
                     str(row["attempts"]),
                     row["failure"]["sentence"] if row["status"] == "failed" and row["failure"] else row["preview"],
                 )
@@ -82,7 +88,8 @@ def list_(session: Session, arguments: Namespace) -> int:
             tables.STATUS_STYLES.get,
         )
     if has_more and not arguments.quiet:
-        note(f"the first {tables.plural(count, 'message')}; --after {last} continues, --all lists all")
+        further = f"--after {last}" + (f" --after-time {last_time}" if arguments.order == "time" else "")
+        note(f"the first {tables.plural(count, 'message')}; {further} continues, --all lists all")
     return exits.DONE
 
 
@@ -99,15 +106,16 @@ def show(session: Session, arguments: Namespace) -> int:
     if arguments.json:
         tables.objects((message,))
         return exits.DONE
-    failure = message["failure"] or {}
     tables.pairs(
         (
             ("id", message["id"]),
             ("conversation", message["conversation"]),
             ("status", message["status"]),
             ("sender", message["sender"] or ""),
-            ("failure", " ".join(filter(None, (failure.get("sentence"), _details(failure))))),
+            ("failure", _words(message["failure"])),
+            ("failed before", _words(message.get("failure_before"))),
             ("enqueued", tables.instant(message["created_ms"])),
+            ("time", tables.instant(message["time_ms"]) if message["time_ms"] != message["created_ms"] else ""),
             ("edited", tables.instant(message["edited_ms"])),
             ("not before", tables.instant(message["not_before_ms"])),
             ("expires", tables.instant(message["expires_at_ms"])),
@@ -126,6 +134,10 @@ def show(session: Session, arguments: Namespace) -> int:
     )
     tables.write("\n" + escaped(body.decode("utf-8", "backslashreplace"), lines=True) + "\n")
     return exits.DONE
+
+
+def _words(failure: dict[str, Any] | None) -> str:
+    return f"{failure['sentence']} {_details(failure)}" if failure else ""
 
 
 def _details(failure: dict[str, Any]) -> str:
@@ -172,19 +184,20 @@ def attempts(session: Session, arguments: Namespace) -> int:
 
 
 def conversations(session: Session, arguments: Namespace) -> int:
-    """Lists conversations, the one with the newest message first."""
+    """Lists conversations, the one that was enqueued to or recorded in last first, or by time."""
     rows = _conversations(session, arguments)
     if arguments.json:
         tables.objects(rows)
         return exits.DONE
     counted = ("queued", "sending", "failed", "sent", "delivered", "read", "unread")
     tables.table(
-        ("conversation", *counted, "newest", "text"),
+        ("conversation", "title", *counted, "newest", "text"),
         (
             (
                 row["name"] or "-",
+                row["title"] or "-",
                 *(str(row["counts"][name] or "-") for name in counted),
-                tables.instant(row["last"]["created_ms"]),
+                tables.instant(row["last"]["time_ms"]),
                 row["last"]["preview"],
             )
             for row in rows
@@ -196,15 +209,25 @@ def conversations(session: Session, arguments: Namespace) -> int:
 def _conversations(session: Session, arguments: Namespace) -> Iterator[dict[str, Any]]:
     left = None if arguments.all else arguments.limit
     before = 0
+    before_time, order = None, "time" if arguments.order == "time" else None
     seen = {before}
     while before is not None and (left is None or left > 0):
-        result = session.call("conversations", before=before, limit=_PAGE if left is None else min(left, _PAGE))
+        limit = _PAGE if left is None else min(left, _PAGE)
+        result = session.call("conversations", before=before, limit=limit, order=order, before_time_ms=before_time)
         found = result["conversations"]
         yield from found
         left = None if left is None else left - len(found)
         before = result["next"]
         if before is not None:
             _check_advance(before, seen)
+            if order:
+                before_time = result["next_time_ms"]
+
+
+def titles(session: Session) -> dict[str, str]:
+    """Returns the titles of the conversations that have messages."""
+    every = Namespace(all=True, limit=0, order="sequence")
+    return {row["name"]: row["title"] for row in _conversations(session, every) if row["title"]}
 
 
 def stats(session: Session, arguments: Namespace) -> int:

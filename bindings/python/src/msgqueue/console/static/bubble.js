@@ -5,7 +5,7 @@ import { fill, foreign, h, setAttribute } from "./dom.js";
 import { icon } from "./icons.js";
 import { openMessage } from "./message-sheet.js";
 import { timeElement } from "./times.js";
-import { bytes } from "./words.js";
+import { bytes, failureSentence } from "./words.js";
 
 /** Characters that are shown; the sheet of the message shows all. */
 const LONGEST = 2_000;
@@ -47,11 +47,11 @@ export class Bubble {
       h(
         "div",
         { class: "bubble-foot" },
-        timeElement(message.created_ms),
+        timeElement(message.time_ms),
         message.sender === null && this.status(status, willSend, explanation),
         this.more(),
       ),
-      status === "failed" && message.failure && h("p", { class: "sentence" }, message.failure.sentence),
+      status === "failed" && message.failure && h("p", { class: "sentence" }, failureSentence(message)),
     );
     if (focused)
       (this.element.querySelector(`[data-action="${focused}"]`) ?? this.element.querySelector("button")).focus();

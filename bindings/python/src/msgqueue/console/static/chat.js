@@ -33,7 +33,7 @@ export class Chat {
    */
   constructor(app, conversation) {
     Object.assign(this, app, { app, conversation });
-    /** Sorted by sequence. */
+    /** Sorted by time. */
     this.messages = [];
     this.bubbles = new Map();
     this.explanations = new Map();
@@ -218,7 +218,7 @@ export class Chat {
   async readAgain() {
     const limit = Math.min(Math.max(this.messages.length, PAGE), MOST);
     const last = this.hasLater ? this.messages.at(-1) : undefined;
-    const page = await this.page(last ? { limit, after: last.sequence + 1 } : { limit });
+    const page = await this.page(last ? { limit, after: last.sequence + 1, after_time_ms: last.time_ms } : { limit });
     const messages = page.messages.reverse();
     const known = new Set(this.messages.map(({ id }) => id));
     // Of the earlier ones, what is behind the page stays as it was read, if nothing can be missing between the two.
@@ -236,8 +236,7 @@ export class Chat {
       await this.readAgain();
       return;
     }
-    const oldest = messages[0]?.sequence ?? Infinity;
-    const earlier = isContinued ? this.messages.filter(({ sequence }) => sequence < oldest) : [];
+    const earlier = isContinued ? this.messages.filter((each) => compare(each, messages[0]) < 0) : [];
     if (earlier.length === 0) this.hasEarlier = page.next !== null;
     this.messages = [...earlier, ...messages];
   }
@@ -249,9 +248,9 @@ export class Chat {
       const rest = this.messages.filter((each) => each.id !== id);
       // A message from before or behind those that are kept comes with its page.
       const isNew = rest.length === this.messages.length;
-      if (isNew && this.hasEarlier && message.sequence < this.messages[0]?.sequence) return;
-      if (isNew && this.hasLater && message.sequence > this.messages.at(-1)?.sequence) return;
-      this.messages = [...rest, message].sort((one, other) => one.sequence - other.sequence);
+      if (isNew && this.hasEarlier && rest.length > 0 && compare(message, rest[0]) < 0) return;
+      if (isNew && this.hasLater && rest.length > 0 && compare(message, rest.at(-1)) > 0) return;
+      this.messages = [...rest, message].sort(compare);
     } catch (problem) {
       if (!(problem instanceof CallError) || problem.code !== "NOT_FOUND") throw problem;
       this.messages = this.messages.filter((each) => each.id !== id);
@@ -262,7 +261,7 @@ export class Chat {
   async loadEarlier() {
     this.wantsEarlier = false;
     if (!this.hasEarlier || this.messages.length === 0) return;
-    const page = await this.page({ limit: PAGE, after: this.messages[0].sequence });
+    const page = await this.page({ limit: PAGE, ...behind(this.messages[0]) });
     this.hasEarlier = page.next !== null && page.messages.length > 0;
     this.messages = [...page.messages.reverse(), ...this.messages];
     this.trim(false);
@@ -273,8 +272,7 @@ export class Chat {
   async loadLater() {
     this.wantsLater = false;
     if (!this.hasLater || this.messages.length === 0) return;
-    const after = this.messages.at(-1).sequence;
-    const page = await this.page({ limit: PAGE, after, newest_first: false });
+    const page = await this.page({ limit: PAGE, ...behind(this.messages.at(-1)), newest_first: false });
     this.hasLater = page.next !== null && page.messages.length > 0;
     this.messages = [...this.messages, ...page.messages];
     this.trim(false);
@@ -297,6 +295,7 @@ export class Chat {
     return this.server.call("list", {
       conversation: this.conversation,
       statuses: ALL_STATUSES,
+      order: "time",
       newest_first: true,
       bodies: true,
       ...fields,
@@ -305,7 +304,10 @@ export class Chat {
 
   /** Asks why the first queued messages wait. */
   async explain() {
-    const queued = this.messages.filter(({ status }) => status === "queued").slice(0, EXPLAINED);
+    const queued = this.messages
+      .filter(({ status }) => status === "queued")
+      .sort((one, other) => one.sequence - other.sequence)
+      .slice(0, EXPLAINED);
     const answers = await Promise.all(
       queued.map(({ id }) => this.server.call("explain", { message: id }).catch(() => null)),
     );
@@ -368,6 +370,16 @@ export class Chat {
     if (follows) this.scroller.scrollTop = this.scroller.scrollHeight;
     else if (anchor) this.scroller.scrollTop += anchor.getBoundingClientRect().top - before;
   }
+}
+
+/** Compares messages by their times, then by their sequence numbers. */
+function compare(one, other) {
+  return one.time_ms - other.time_ms || one.sequence - other.sequence;
+}
+
+/** Where the page behind a message begins. */
+function behind({ time_ms, sequence }) {
+  return { after: sequence, after_time_ms: time_ms };
 }
 
 /** Puts elements into a list in their order; those in their places are not moved, so that they keep the focus. */

@@ -1,4 +1,4 @@
-/** The conversations, the one with the newest message first. */
+/** The conversations, the one with the newest message by time first. */
 
 import { countBadges } from "./badge.js";
 import { fill, foreign, h, newId, setAttribute } from "./dom.js";
@@ -76,13 +76,17 @@ export class ConversationList {
   async read() {
     const all = [];
     let before = 0;
+    let beforeTime = 0;
     while (all.length < this.limit && before !== null) {
       const page = await this.server.call("conversations", {
         before,
+        ...(beforeTime ? { before_time_ms: beforeTime } : {}),
+        order: "time",
         limit: Math.min(this.limit - all.length, 1000),
       });
       all.push(...page.conversations);
       before = page.next;
+      beforeTime = page.next_time_ms;
     }
     this.more.hidden = before === null;
     return all;
@@ -99,12 +103,12 @@ export class ConversationList {
       [...this.list.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
   }
 
-  item({ name, counts, last }) {
+  item({ name, counts, last, title }) {
     const id = newId();
     const link = h(
       "a",
       { href: conversationLink(name), "aria-describedby": id },
-      h("span", { class: "item-head" }, foreign(conversationName(name), "name"), timeElement(last.created_ms)),
+      h("span", { class: "item-head" }, foreign(title ?? conversationName(name), "name"), timeElement(last.time_ms)),
       h("span", { class: "item-text", id }, this.prefix(last), foreign(last.preview || "(empty)")),
       h("span", { class: "badges" }, ...countBadges(counts)),
     );

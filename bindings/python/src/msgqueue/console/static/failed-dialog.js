@@ -2,6 +2,7 @@
 
 import { ask } from "./dialogs.js";
 import { foreign, h } from "./dom.js";
+import { failureSentence } from "./words.js";
 
 /**
  * Asks what to do with a failed message, and does it. Cancel changes nothing.
@@ -13,7 +14,7 @@ export async function askAboutFailed(actions, message) {
     title: "Message not sent",
     text: [
       h("blockquote", {}, foreign(message.preview || "(empty)")),
-      message.failure ? h("p", { class: "sentence" }, message.failure.sentence) : null,
+      message.failure ? h("p", { class: "sentence" }, failureSentence(message)) : null,
       "This message failed to send. Would you like to retry or delete it?",
     ],
     answers: [

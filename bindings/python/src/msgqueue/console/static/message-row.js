@@ -4,7 +4,7 @@ import { badge, setBadge } from "./badge.js";
 import { h, newId, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { setTime, timeElement } from "./times.js";
-import { conversationName, plural } from "./words.js";
+import { conversationName, failureSentence, plural } from "./words.js";
 
 export class MessageRow {
   /**
@@ -55,7 +55,7 @@ export class MessageRow {
     setText(this.preview, previewOf(message));
     setText(this.conversation, conversationName(message.conversation));
     setBadge(this.badge, status);
-    setTime(this.time, message.created_ms);
+    setTime(this.time, message.time_ms);
     setText(this.detail, detail(message, status));
     setAttribute(this.element, "data-id", message.id);
     setAttribute(this.element, "data-status", status);
@@ -92,6 +92,6 @@ function control(iconName, label, describedBy, run) {
 }
 
 function detail(message, status) {
-  if (status === "failed" && message.failure) return message.failure.sentence;
+  if (status === "failed" && message.failure) return failureSentence(message);
   return message.attempts > 0 ? plural(message.attempts, "attempt") : "";
 }

@@ -8,7 +8,7 @@ import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
 import { conversationLink } from "./router.js";
 import { timeElement } from "./times.js";
-import { bytes, conversationName, duration, exactTime, kindLabel, plural } from "./words.js";
+import { bytes, conversationName, duration, exactTime, failureSentence, kindLabel, plural } from "./words.js";
 
 /** Characters of a body that are shown at once. */
 const LONGEST_BODY = 20_000;
@@ -84,7 +84,7 @@ export async function openMessage(app, id) {
 
   const reason = (message, status, { reason: code, behind, until_ms: until, text }) => {
     if (status === "failed" && message.failure) {
-      return h("p", { class: "sentence red" }, icon("alert"), h("span", {}, message.failure.sentence));
+      return h("p", { class: "sentence red" }, icon("alert"), h("span", {}, failureSentence(message)));
     }
     if (code === "none" || status === "sending") return null;
     return h(
@@ -146,7 +146,7 @@ function head(message, status) {
       },
       foreign(conversationName(message.conversation), "name"),
     ),
-    timeElement(message.created_ms),
+    timeElement(message.time_ms),
   );
 }
 
@@ -179,6 +179,7 @@ function facts(message) {
   const rows = [
     ["Id", h("code", {}, foreign(message.id))],
     ["Size", bytes(message.body_size)],
+    ["Time", message.time_ms === message.created_ms ? null : time(message.time_ms)],
     ["Created", time(message.created_ms)],
     ["Edited", time(message.edited_ms)],
     ["Sent", time(message.sent_ms)],

@@ -93,7 +93,7 @@ export class SearchView {
         { class: "row-facts", id },
         state,
         foreign(conversationName(message.conversation), "conversation"),
-        timeElement(message.created_ms),
+        timeElement(message.time_ms),
       ),
     );
   }

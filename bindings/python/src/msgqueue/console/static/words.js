@@ -30,6 +30,13 @@ const KINDS = { rate_limit: "rate limit", not_found: "not found" };
  */
 export const kindLabel = (kind) => KINDS[kind] ?? kind;
 
+/**
+ * @param {object} message A message with a failure.
+ * @returns {string} Why it failed, and what failed before if it is offline now.
+ */
+export const failureSentence = ({ failure, failure_before: before }) =>
+  before ? `${failure.sentence} Before that: ${before.sentence}` : failure.sentence;
+
 const number = new Intl.NumberFormat("en");
 
 /**
