@@ -20,14 +20,11 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 
 # The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
 OPEN: dict[str, str] = {
-    "H10": "the message's own time",
     "H11": "a received message changes",
     "H12": "records and receipts in bulk",
-    "H14": "titles of conversations",
     "M14": "send and wait",
     "M15": "log lines at DEBUG",
     "Q22": "the count of a standing prompt follows the queue",
-    "R17": "the earlier reason of a message that ended as offline",
     "X15": "what explain says of every queued message is what then happens",
     "X16": "the simulation runs the engine itself",
 }

@@ -74,6 +74,73 @@ static void retry_offline(msgq_mode mode) {
   scene_end(&scene);
 }
 
+/* The kind of a message's `failure_before`; NONE: it has none. */
+static msgq_failure_kind before_of(struct scene *scene, const char *id) {
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene->queue, id, &message));
+  msgq_failure_kind kind = message->failure_before != NULL ? message->failure_before->kind : MSGQ_FAILURE_NONE;
+  if (kind == MSGQ_FAILURE_REJECTED) {
+    CHECK_NUMBER(400, message->failure_before->code);
+    CHECK_NUMBER(1, message->failure_before->attempts);
+    CHECK(message->failure_before->at_ms >= message->created_ms && !message->failure_before->retryable);
+  }
+  msgq_message_free(message);
+  return kind;
+}
+
+TEST(R17_what_failed_before_stays_readable_after_a_retry_while_offline) {
+  struct scene scene;
+  struct stub stub;
+  begin(&scene, &stub, MSGQ_MODE_MANUAL);
+  stub_open(&stub, &scene);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(MSGQ_FAILURE_NONE, before_of(&scene, "a"));
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_NUMBER(MSGQ_FAILURE_NONE, before_of(&scene, "a")); /* `failure` shows it */
+  set_offline(&scene);
+  for (int time = 1; time <= 3; time++) {
+    CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+    CHECK_NUMBER(MSGQ_FAILURE_OFFLINE, failure_of(&scene, "a"));
+    CHECK_NUMBER(MSGQ_FAILURE_REJECTED, before_of(&scene, "a"));
+  }
+  scene_close(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(MSGQ_FAILURE_REJECTED, before_of(&scene, "a"));
+  /* It fails for another reason. */
+  set_online(&scene);
+  stub.verdict = MSGQ_VERDICT_RETRY;
+  stub.kind = MSGQ_FAILURE_SERVER;
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  AWAIT(failure_of(&scene, "a") == MSGQ_FAILURE_SERVER);
+  CHECK_NUMBER(MSGQ_FAILURE_NONE, before_of(&scene, "a"));
+  set_offline(&scene);
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  CHECK_NUMBER(MSGQ_FAILURE_SERVER, before_of(&scene, "a"));
+  set_online(&scene);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(MSGQ_FAILURE_NONE, before_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+/* The attempt of a retry waits for its outcome. */
+TEST(R17_what_failed_before_is_readable_while_the_message_is_being_sent) {
+  struct scene scene;
+  struct stub stub;
+  begin(&scene, &stub, MSGQ_MODE_MANUAL);
+  stub_open(&stub, &scene);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  stub.verdict = MSGQ_VERDICT_PENDING;
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENDING);
+  CHECK_NUMBER(MSGQ_FAILURE_NONE, failure_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_FAILURE_REJECTED, before_of(&scene, "a"));
+  scene_end(&scene);
+}
+
 TEST(R15_in_manual_mode_a_retry_while_offline_fails_again_at_once) { retry_offline(MSGQ_MODE_MANUAL); }
 
 TEST(R15_in_mode_ask_a_retry_while_offline_fails_again_at_once) { retry_offline(MSGQ_MODE_ASK); }

@@ -87,6 +87,7 @@ TEST(D16_every_change_is_refused_and_changes_nothing) {
   CHECK_RESULT(MSGQ_PERMISSION, msgq_enqueue_batch(scene.queue, &draft, 1, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_enqueue_bodies(scene.queue, &draft, "a", 1, (size_t[]) { 1 }, 1, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_record(scene.queue, &draft, "Ana", NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_set_title(scene.queue, "ana", "Ana"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_edit(scene.queue, "a", "x", 1));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_delete(scene.queue, "a"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_retry(scene.queue, "a"));

@@ -18,6 +18,8 @@ long number_of(const char *id) {
 
 void id_of(char out[32], uint32_t number) { snprintf(out, 32, "m%06u", number); }
 
+int64_t time_of(uint32_t number) { return number % 3 == 0 ? INT64_C(1000000000000) + number * INT64_C(7919) % 100000 * 1000 : 0; }
+
 msgq_options check_options(const struct promises *promises) {
   msgq_options options;
   memset(&options, 0, sizeof options);
@@ -67,6 +69,8 @@ static bool check_message(const struct ledger *ledger, const msgq_message *item,
          status_words[item->status], item->body_size, item->failure != NULL ? item->failure->text : "", message->versions[0].version,
          message->versions[0].size);
   }
+  int64_t time = time_of((uint32_t)number);
+  if (item->time_ms != (time != 0 ? time : item->created_ms)) FAIL("message %s has the time %lld", item->id, (long long)item->time_ms);
   if (flags & CHECK_NO_OUTCOMES) return true;
   uint32_t allowed = allowed_statuses(ledger, message);
   if (!(allowed & MSGQ_STATUS_BIT(item->status))) {
@@ -143,14 +147,16 @@ static bool list_all(msgq_queue *queue, const struct ledger *ledger, struct seen
 }
 
 /* Checks that the lists of one status have the messages that the list of all has. */
-static bool check_lists(msgq_queue *queue, const struct seen *seen, char *why, size_t room) {
+static bool check_lists(msgq_queue *queue, const struct seen *seen, msgq_list_order order, char *why, size_t room) {
   for (unsigned status = 0; status < 6; status++) {
+    int64_t last = 0;
     msgq_filter filter;
     memset(&filter, 0, sizeof filter);
     filter.struct_size = sizeof filter;
     filter.statuses = MSGQ_STATUS_BIT(status);
     filter.limit = 1000;
     filter.without_bodies = true;
+    filter.order = order;
     uint64_t count = 0;
     size_t size;
     do {
@@ -159,6 +165,12 @@ static bool check_lists(msgq_queue *queue, const struct seen *seen, char *why, s
       if (result != MSGQ_OK) FAIL("list of %s: %s: %s", status_words[status], msgq_result_name(result), msgq_error_detail());
       size = msgq_list_size(list);
       if (size > 0) filter.after = msgq_list_at(list, size - 1)->sequence;
+      if (size > 0 && order == MSGQ_ORDER_TIME) filter.after_time_ms = msgq_list_at(list, size - 1)->time_ms;
+      for (size_t index = 0; index < size && order == MSGQ_ORDER_TIME; index++) {
+        int64_t time = msgq_list_at(list, index)->time_ms;
+        if (time < last) FAIL("the list of %s is not in order at %s", status_words[status], msgq_list_at(list, index)->id);
+        last = time;
+      }
       count += size;
       msgq_list_free(list);
     } while (size == filter.limit);
@@ -233,8 +245,8 @@ bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags,
   memset(&seen, 0, sizeof seen);
   seen.numbers = calloc(1, messages_room);
   seen.oldest = UINT32_MAX;
-  bool good = list_all(queue, ledger, &seen, flags, why, room) && check_lists(queue, &seen, why, room) &&
-              check_missing(ledger, &seen, why, room) &&
+  bool good = list_all(queue, ledger, &seen, flags, why, room) && check_lists(queue, &seen, MSGQ_ORDER_SEQUENCE, why, room) &&
+              check_lists(queue, &seen, MSGQ_ORDER_TIME, why, room) && check_missing(ledger, &seen, why, room) &&
               check_counts(queue, &seen, why, room);
   free(seen.numbers);
   return good;

@@ -24,5 +24,7 @@ bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags,
 /* Returns the number in an id like "m000123"; -1: another id. */
 long number_of(const char *id);
 void id_of(char out[32], uint32_t number);
+/* Returns the own time of a message; 0: it has none. */
+int64_t time_of(uint32_t number);
 
 #endif

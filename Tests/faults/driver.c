@@ -157,6 +157,7 @@ static msgq_result enqueue_number(struct driver *driver, uint32_t number) {
   draft.conversation = conversation;
   draft.body = body;
   draft.body_size = version.size;
+  draft.time_ms = time_of(number);
   if (message->key != 0) {
     snprintf(key, sizeof key, "k%u", message->key);
     draft.replace_key = key;
@@ -209,6 +210,7 @@ void driver_batch(struct driver *driver, uint32_t count, uint32_t size) {
     drafts[index].conversation = conversations[index];
     drafts[index].body = bodies[index];
     drafts[index].body_size = version.size;
+    drafts[index].time_ms = time_of(number);
   }
   msgq_result result = msgq_enqueue_batch(driver->queue, drafts, count, NULL);
   expect(driver, "enqueue_batch", result, is_full(driver, result));

@@ -86,6 +86,7 @@ static msgq_draft a_draft(msgq_pair *pairs) {
   }
   if (byte() > 220) draft.not_before_ms = wide();
   if (byte() > 220) draft.expires_at_ms = wide();
+  if (byte() > 180) draft.time_ms = byte() < 100 ? wide() : 1700000000000 + number();
   return draft;
 }
 
@@ -148,6 +149,8 @@ static void read_some(msgq_queue *queue) {
   filter.newest_first = byte() & 1;
   filter.without_bodies = byte() & 1;
   if (byte() > 200) filter.conversation = text();
+  if (byte() > 150) filter.order = byte() < 200 ? MSGQ_ORDER_TIME : (msgq_list_order)number();
+  if (filter.order == MSGQ_ORDER_TIME && byte() > 100) filter.after_time_ms = wide();
   if (msgq_list(queue, &filter, &list) != MSGQ_OK) return;
   for (size_t index = 0; index <= msgq_list_size(list); index++) {
     const msgq_message *message = msgq_list_at(list, index);
@@ -191,7 +194,10 @@ static void call(msgq_queue **queue) {
     case 12: read_some(*queue); break;
     case 13: {
       msgq_conversation_page *page = NULL;
-      if (msgq_conversations(*queue, (uint64_t)wide(), number(), &page) != MSGQ_OK) break;
+      msgq_set_title(*queue, text(), text());
+      msgq_result result = byte() & 1 ? msgq_conversations(*queue, (uint64_t)wide(), number(), &page)
+                                      : msgq_conversations_by_time(*queue, wide(), (uint64_t)wide(), number(), &page);
+      if (result != MSGQ_OK) break;
       for (size_t index = 0; index <= msgq_conversations_size(page); index++) msgq_conversations_at(page, index);
       msgq_conversations_free(page);
       break;

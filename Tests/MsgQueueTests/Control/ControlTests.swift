@@ -51,7 +51,7 @@ import Testing
         page = try peer.call("list", ["limit": 4, "after": try #require(page["next"]), "bodies": true])
         #expect(page["messages"]?.array?.map { $0["body"]?.string } == ["body 3", "body 4", "body 5", nil])
         #expect(page["messages"]?.array?.last?["body_base64"] == "//4=")
-        #expect(try peer.call("list", ["after": try #require(page["next"])]) == ["messages": [], "next": .null])
+        #expect(try peer.call("list", ["after": try #require(page["next"])]) == ["messages": [], "next": .null, "next_time_ms": .null])
         page = try peer.call("list", ["conversation": "ana", "newest_first": true, "limit": 1])
         #expect(page["messages"]?.array?.map { $0["id"]?.string } == ["m3"])
         #expect(try peer.call("list", ["statuses": ["sent", "failed"]])["messages"] == [])

@@ -36,6 +36,7 @@ import Testing
         let bench: EngineBench
         private var random: SeededGenerator
         private var named = 0
+        private let usesTimes: Bool
 
         init(_ seed: UInt64) throws {
             Failure.hasRecorded = false
@@ -55,6 +56,7 @@ import Testing
                 options.backoff = .ladder([1_000, 2_000])
                 options.rememberIDs = random.chance(50) ? 0 : Options.week
             }
+            usesTimes = random.chance(60)
             self.random = random
             try bench.engine.setNetwork(Network(connectivity: .online))
             let answers = SharedGenerator(seed)
@@ -76,7 +78,8 @@ import Testing
                 body: UnsafeRawBufferPointer(rebasing: body.prefix(random.chance(20) ? random.int(1...3_000) : random.int(0...20))),
                 metadata: [], notBefore: 0, expiresAt: random.chance(10) ? bench.clock.wall + random.int64(1...100_000) : 0,
                 unmeteredOnly: false, replaceKey: random.chance(20) ? "k\(random.int(0...2))" : nil,
-                priority: random.chance(10) ? 1 : 0)
+                priority: random.chance(10) ? 1 : 0,
+                time: usesTimes && random.chance(20) ? bench.clock.wall - 500_000 + random.int64(0...600_000) : 0)
         }
 
         /// Makes one call, which may fail. Returns its name.
@@ -132,6 +135,7 @@ import Testing
                         try bench.poll()
                     case 13:
                         name = "time"
+                        if random.chance(10) { bench.clock.shiftWall(-random.int64(1...(random.chance(50) ? 5_000 : 60_000))) }
                         bench.clock.advance(random.int64(1...200_000))
                         try bench.reportClock()
                     case 14:

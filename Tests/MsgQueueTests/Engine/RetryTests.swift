@@ -169,6 +169,33 @@ import Testing
         #expect(refusal { try bench.engine.retry(id) } == .conflict)
     }
 
+    @Test func R17_what_failed_before_is_shown_until_the_message_is_sent_or_fails_for_another_reason() throws {
+        let bench = try EngineBench { $0.mode = .manual }
+        bench.answer(.reject(code: 422, text: "no such field"), .retry(.server))
+        let id = try bench.enqueue()
+        try bench.poll()
+        let failure = try #require(try bench.engine.message(id: id).failure)
+        #expect(try bench.engine.message(id: id).failureBefore == nil)
+        try bench.engine.setNetwork(Network(connectivity: .offline))
+        for _ in 0..<2 {
+            try bench.engine.retry(id)
+            try bench.poll()
+            #expect(try bench.engine.message(id: id).failure?.kind == .offline)
+            #expect(try bench.engine.message(id: id).failureBefore == failure)
+            try bench.reopen()
+            try bench.engine.setNetwork(Network(connectivity: .offline))
+        }
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.engine.retry(id)
+        try bench.poll()
+        #expect(try bench.engine.message(id: id).failure?.kind == .server)
+        #expect(try bench.engine.message(id: id).failureBefore == nil)
+        try bench.engine.retry(id)
+        try bench.poll()
+        #expect(try bench.status(id) == .sent)
+        #expect(try bench.engine.message(id: id).failureBefore == nil)
+    }
+
     @Test func R8_X8_an_attempt_without_an_answer_ends_in_time_and_a_late_success_counts() throws {
         let bench = try EngineBench { $0.mode = .manual }
         bench.answer(.pending, .pending)

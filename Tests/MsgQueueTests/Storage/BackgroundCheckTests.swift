@@ -8,7 +8,7 @@ import Testing
     /// Changes a closed store to what a power failure leaves after the log was checkpointed.
     private func markUnchecked(_ path: String, boot: String = "another boot") throws {
         let database = try Database(building: path, lengthLimit: Store.lengthLimit)
-        var state = try #require(try StoreState.read(database))
+        var state = try #require(try StoreState.read(database, ofLayout: Layout.current.version))
         state.mark = .open
         state.bootID = boot
         try database.begin()

@@ -156,7 +156,7 @@ import Testing
             }
         }
         scene.bench.close()
-        try change(scene.bench, ["recent_own", "history_in", "history"].map { "DROP TABLE \($0)" })
+        try change(scene.bench, StoreBench.asLayout2 + ["recent_own", "history_in", "history"].map { "DROP TABLE \($0)" })
         try scene.bench.reopen()
         #expect(scene.bench.store.isHistoryIncomplete)
         try scene.check()

@@ -17,6 +17,14 @@ final class StoreBench {
         store = try Store(path: directory.store, options: Options())
     }
 
+    /// Makes a store of layout 2 of a closed one without times.
+    static let asLayout2 =
+        ["DROP INDEX message_time", "DROP INDEX message_time_in", "DROP INDEX conversation_time", "DROP TABLE title"]
+        + Schema.additionsOf3.filter { $0.hasPrefix("ALTER") }.map { statement in
+            let words = statement.split(separator: " ")
+            return "ALTER TABLE \(words[2]) DROP COLUMN \(words[5])"
+        } + ["PRAGMA user_version = 2"]
+
     deinit { if isOpen { store.close(clean: false) } }
 
     func close(clean: Bool = true) {

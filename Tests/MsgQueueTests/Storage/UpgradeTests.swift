@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Upgrades of a store: to the next layout, for which these tests have one of their own, and of what the first builds of layout 2 lack. The
+/// Upgrades of a store: from layout 2, of what its first builds lack, and to the next layout, for which these tests have one of their own. The
 /// power fails during the checkpoint that brings the upgrade from the log into the database.
 @Suite struct UpgradeTests {
     /// The layout that follows the present one.
@@ -17,7 +17,8 @@ import Testing
                 ], objects: ["later", "later_time"])
         ])
 
-    enum Kind: CaseIterable, Sendable { case nextLayout, missingTables, both }
+    /// `layout2`: a store that a release of layout 2 wrote.
+    enum Kind: CaseIterable, Sendable { case nextLayout, layout2, layout2WithoutTables }
 
     private static let missing = ["DROP TABLE history", "DROP TABLE history_in", "DROP TABLE recent_own", "DROP INDEX message_priority"]
 
@@ -35,8 +36,19 @@ import Testing
         var path: String { bench.directory.store }
 
         init(_ kind: Kind, clean: Bool) throws {
-            layout = kind == .missingTables ? .current : UpgradeTests.next
+            layout = kind == .nextLayout ? UpgradeTests.next : .current
             bench = try StoreBench()
+            if kind == .nextLayout { try fill() } else { try useFixture(withoutTables: kind == .layout2WithoutTables) }
+            if clean, kind == .nextLayout { try closeCleanly() }
+            if !clean, kind != .nextLayout { try leaveOpen() }
+            before = try applied()
+            let upgraded = try Store(path: path, options: Options(), layout)
+            upgraded.close(clean: false)
+            (log, record) = (try FileBytes.read(path + "-wal"), try FileBytes.read(path + "-tail"))
+            pages = try newest()
+        }
+
+        private func fill() throws {
             var rows: [Row] = []
             for number in 0..<24 {
                 let body = [UInt8](repeating: UInt8(number), count: number % 6 == 0 ? 3_000 : 30 * number)
@@ -53,20 +65,40 @@ import Testing
             }
             for row in rows { expected[row.sequence] = try bench.row(row.sequence) }
             counts = bench.store.totals
-            if kind != .nextLayout {
-                try bench.transaction { store in
-                    try store.settle()
-                    for sql in UpgradeTests.missing { try store.database.execute(sql) }
-                }
-            }
             // A clean close would write to the tables of the history.
             bench.close(clean: false)
-            if clean { try closeCleanly() }
-            before = try applied()
-            let upgraded = try Store(path: path, options: Options(), layout)
-            upgraded.close(clean: false)
-            (log, record) = (try FileBytes.read(path + "-wal"), try FileBytes.read(path + "-tail"))
-            pages = try newest()
+        }
+
+        private func useFixture(withoutTables: Bool) throws {
+            bench.close()
+            for name in bench.directory.names { try FileManager.default.removeItem(atPath: bench.directory.file(name)) }
+            try FileBytes.write(try FileBytes.read(UpgradeTests.fixture), to: path)
+            if withoutTables {
+                let plain = try PlainDatabase(path)
+                for sql in UpgradeTests.missing { try plain.rows(sql) }
+            }
+            let store = try Store(path: path, options: UpgradeTests.readOnly)
+            for sequence in 1...store.lastSequence { expected[sequence] = try store.row(at: sequence, .whole) }
+            counts = store.totals
+            store.close(clean: false)
+        }
+
+        /// Marks the store as in use, without a log.
+        private func leaveOpen() throws {
+            let plain = try PlainDatabase(path)
+            var state = try closedState(of: plain)
+            (state.mark, state.totals) = (.open, Counts())
+            // Without the columns that layout 2 does not have.
+            let update = state.update.replacingOccurrences(of: "timed_from, clock_boot, clock_offset, clock_from, clock_by,", with: "")
+            try plain.rows(update.replacingOccurrences(of: ", 0, 0, 0, 0, 0, ''", with: ", ''"))
+        }
+
+        private func closedState(of plain: PlainDatabase) throws -> StoreState {
+            let text = try plain.rows("SELECT sequence_ceiling, folded_through, generation, log_base FROM state")
+            let numbers = text[0].compactMap { $0.flatMap { Int64($0) } }
+            var state = StoreState()
+            (state.sequenceCeiling, state.foldedThrough, state.generation, state.logBase) = (numbers[0], numbers[1], numbers[2], numbers[3])
+            return state
         }
 
         /// Brings the log into the database and marks it as closed, without the upgrade of an opening.
@@ -75,10 +107,7 @@ import Testing
             try FileManager.default.removeItem(atPath: path + "-wal")
             try FileManager.default.removeItem(atPath: path + "-tail")
             let plain = try PlainDatabase(path)
-            let text = try plain.rows("SELECT sequence_ceiling, folded_through, generation, log_base FROM state")
-            let numbers = text[0].compactMap { $0.flatMap { Int64($0) } }
-            var state = StoreState()
-            (state.sequenceCeiling, state.foldedThrough, state.generation, state.logBase) = (numbers[0], numbers[1], numbers[2], numbers[3])
+            var state = try closedState(of: plain)
             (state.mark, state.totals) = (.closed, counts)
             try plain.rows(state.update)
         }
@@ -147,6 +176,10 @@ import Testing
         }
     }
 
+    /// A store of layout 2.
+    static let fixture = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("fixtures/layout2.db").path
+
     fileprivate static var readOnly: Options {
         var options = Options()
         options.readOnly = true
@@ -157,9 +190,10 @@ import Testing
     private func examine(_ scene: Scene, _ what: String) throws {
         let files = try scene.files()
         let report = try StoreCheck.run(scene.path, scene.layout)
-        #expect(report.isSound && report.whole == 24, "\(what): \(report.text)")
+        let messages = Int64(scene.expected.count)
+        #expect(report.isSound && report.whole == messages, "\(what): \(report.text)")
         let salvaged = scene.bench.directory.file("salvaged.db")
-        #expect(try StoreSalvage.run(from: scene.path, to: salvaged, scene.layout).whole == 24, "\(what)")
+        #expect(try StoreSalvage.run(from: scene.path, to: salvaged, scene.layout).whole == messages, "\(what)")
         let copy = try Store(path: salvaged, options: Self.readOnly)
         try scene.check(copy)
         copy.close(clean: false)
@@ -206,7 +240,7 @@ import Testing
     }
 
     @Test func D17_an_upgrade_adds_columns_tables_and_the_number_of_the_layout() throws {
-        let scene = try Scene(.both, clean: true)
+        let scene = try Scene(.nextLayout, clean: true)
         try scene.writeImage([], torn: nil)
         let store = try Store(path: scene.path, options: Options(), scene.layout)
         #expect(try PlainDatabase.rows("SELECT count(*), sum(happened_at) FROM message", store.database.handle) == [["24", "0"]])
@@ -218,7 +252,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func D3_the_log_of_the_upgrade_of_another_store_is_refused(clean: Bool) throws {
-        let (scene, other) = (try Scene(.nextLayout, clean: clean), try Scene(.both, clean: true))
+        let (scene, other) = (try Scene(.nextLayout, clean: clean), try Scene(.layout2, clean: true))
         try scene.writeImage([], torn: nil)
         try FileBytes.write(other.log, to: scene.path + "-wal")
         let files = try scene.files()

@@ -29,6 +29,18 @@ import Testing
             (#""counts","conversation":null"#, .counts(conversation: nil)), (#""counts","conversation":"a""#, .counts(conversation: "a")),
             (#""conversations""#, .conversations(before: 0, limit: 50)),
             (#""conversations","before":9,"limit":2"#, .conversations(before: 9, limit: 2)),
+            (#""conversations","order":"time""#, .conversationsByTime(before: nil, limit: 50)),
+            (
+                #""conversations","order":"time","before":9,"before_time_ms":7"#,
+                .conversationsByTime(before: TimePlace(7, 9), limit: 50)
+            ),
+            (
+                #""list","order":"time","after":5,"after_time_ms":8"#,
+                .list(Filter(after: 5, withoutBodies: true, order: .time, afterTime: 8))
+            ),
+            (#""set_title","conversation":"a","title":"Ana""#, .setTitle("Ana", conversation: "a")),
+            (#""enqueue","body":"","time_ms":5"#, .enqueue(ControlDraft(time: 5))),
+            (#""record","sender":"Ana","body":"","time_ms":5"#, .record(ControlDraft(time: 5), sender: "Ana")),
             (#""stats""#, .stats), (#""stats_text""#, .statsText), (#""state""#, .state), (#""banner""#, .banner(conversation: nil)),
             (#""drain""#, .drain(conversation: nil, batch: 0, timeout: nil)),
             (#""drain","conversation":"a","batch":3,"timeout_ms":0"#, .drain(conversation: "a", batch: 3, timeout: 0)),

@@ -18,9 +18,11 @@ import Testing
         Message(
             id: "m1", conversation: "ana", sender: nil, body: body, bodySize: body?.count ?? 5, preview: "hello",
             pairs: [("b", "1"), ("a", "2")],
-            status: .failed, sequence: 7, createdAt: 1, editedAt: 2, notBefore: 3, expiresAt: 4, nextAttemptAt: 5, lastAttemptAt: 6,
+            status: .failed, sequence: 7, createdAt: 1, time: 13, editedAt: 2, notBefore: 3, expiresAt: 4, nextAttemptAt: 5,
+            lastAttemptAt: 6,
             sentAt: 8,
-            deliveredAt: 9, readAt: 10, attempts: 11, retriesUsed: 12, unmeteredOnly: true, priority: 0, failure: failure)
+            deliveredAt: 9, readAt: 10, attempts: 11, retriesUsed: 12, unmeteredOnly: true, priority: 0, failure: failure,
+            failureBefore: nil)
     }
 
     private let failure = Failure(kind: .rateLimit, code: 429, text: "slow", at: 6, retryable: true, attempts: 11)
@@ -28,11 +30,11 @@ import Testing
     @Test func a_message() {
         #expect(
             line(JSONValue(message(body: Array("hello".utf8), failure: failure))) == #"{"id":"m1","conversation":"ana","status":"failed","#
-                + #""sequence":7,"sender":null,"body":"hello","body_size":5,"preview":"hello","metadata":{"b":"1","a":"2"},"created_ms":1,"#
+                + #""sequence":7,"sender":null,"body":"hello","body_size":5,"preview":"hello","metadata":{"b":"1","a":"2"},"created_ms":1,"time_ms":13,"#
                 + #""edited_ms":2,"sent_ms":8,"delivered_ms":9,"read_ms":10,"not_before_ms":3,"expires_at_ms":4,"next_attempt_ms":5,"#
                 + #""last_attempt_ms":6,"attempts":11,"retries_used":12,"unmetered_only":true,"priority":0,"failure":{"kind":"rate_limit","code":429,"#
                 + #""text":"slow","at_ms":6,"retryable":true,"attempts":11,"#
-                + #""sentence":"Too many messages in a short time. Please wait a moment, then retry."}}"#)
+                + #""sentence":"Too many messages in a short time. Please wait a moment, then retry."},"failure_before":null}"#)
     }
 
     @Test func a_body_that_is_not_text_is_base64() {
@@ -63,7 +65,7 @@ import Testing
         #expect(try keys(JSONValue(attempt)) == fields("msgq_attempt"))
         let explanation = Explanation(reason: .noTransport, until: 0, behind: nil, text: "")
         #expect(try keys(JSONValue(explanation)) == fields("msgq_explanation"))
-        let conversation = Conversation(name: "ana", counts: Counts(), last: message(body: nil))
+        let conversation = Conversation(name: "ana", counts: Counts(), last: message(body: nil), title: nil)
         #expect(try keys(JSONValue(conversation)) == fields("msgq_conversation"))
         let check = CheckReport(isSound: true, whole: 1, damaged: 0, missing: 0, firstMissing: 0, lastMissing: 0, text: "")
         #expect(try keys(JSONValue(check)) == fields("msgq_check_report"))
