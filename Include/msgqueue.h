@@ -80,6 +80,10 @@ int main(void) {
  *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
  *   Threads    Every function may be called from any thread at any time, also inside a callback,
  *              except msgq_close, which answers CONFLICT there.
+ *   Signals    The library installs no handler and changes no mask or action; its own threads block
+ *              all signals. Under a limit of the size of files (ulimit -f) a write by the calling
+ *              thread raises SIGXFSZ, whose default action ends the process, without a loss of
+ *              what was accepted. Ignore it (SIG_IGN, as Python does) to get STORAGE instead.
  *   Handles    A closed handle answers CLOSED, an invalid one INVALID; neither touches memory.
  *   Fork       In a forked child every call on a queue of its parent answers FORKED and does
  *              nothing, and until it calls exec, the child cannot open that queue's file either

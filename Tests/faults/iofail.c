@@ -21,6 +21,8 @@ static const struct fault {
   { FAULT_READ, EIO, FAULT_PERMANENT, "read: EIO permanently" },
   { FAULT_WRITE, EIO, FAULT_ONCE, "write: EIO once" },
   { FAULT_WRITE, ENOSPC, FAULT_ONCE, "write: ENOSPC once" },
+  { FAULT_WRITE, EDQUOT, FAULT_ONCE, "write: EDQUOT once" },
+  { FAULT_WRITE, EDQUOT, FAULT_PERMANENT, "write: EDQUOT permanently" },
   { FAULT_WRITE, ENOSPC, FAULT_SHORT, "write: short, then ENOSPC" },
   { FAULT_WRITE, EIO, FAULT_PERMANENT, "write: EIO permanently" },
   { FAULT_WRITE, ENOSPC, FAULT_PERMANENT, "write: ENOSPC permanently" },
