@@ -15,7 +15,7 @@
  *    5. Opening and closing      msgq_options, msgq_open, msgq_close, msgq_close_async
  *    6. Adding messages          msgq_draft, msgq_enqueue, _enqueue_batch, _enqueue_bodies, _record
  *    7. Sending                  msgq_set_transport, _batch_transport, _complete, _drain, _pause
- *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts
+ *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts, …
  *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
  *   10. Connectivity             msgq_set_connectivity, _connectivity_reason, msgq_monitor_start
  *   11. Events                   msgq_set_event_handler, msgq_poll, msgq_fd
@@ -938,13 +938,52 @@ msgq_result msgq_withdraw_prompt(msgq_queue *queue);
 
 /* ----------------------------------------------------------------------- 8. One message */
 
+/* Why a message is not sent yet: see msgq_explain. */
+typedef enum msgq_reason {
+  MSGQ_REASON_NONE = 0, /* nothing to wait for: it was sent, or is a recorded one */
+  MSGQ_REASON_NEXT,     /* it starts in its turn, as soon as an attempt may. `behind`: the first of
+                           those of other conversations that go before it by live_share (0 or 1),
+                           priority or soonest_expiry_first. While its batch waits for more messages
+                           (linger_ms): until `until_ms` at the latest */
+  MSGQ_REASON_SENDING,
+  MSGQ_REASON_FAILED,    /* it needs a person: retry, edit, delete */
+  MSGQ_REASON_BEHIND,    /* another message of its conversation comes first: `behind` */
+  MSGQ_REASON_BLOCKED,   /* a failed message before it blocks the conversation: `behind` */
+  MSGQ_REASON_RETRYING,  /* after a failure, or skipped by the transport: until `until_ms` */
+  MSGQ_REASON_SCHEDULED, /* its not_before_ms: `until_ms` */
+  MSGQ_REASON_EXPIRED,   /* it is about to fail */
+  MSGQ_REASON_OFFLINE,
+  MSGQ_REASON_METERED,
+  MSGQ_REASON_PAUSED,
+  MSGQ_REASON_NO_TRANSPORT,
+  MSGQ_REASON_PERSON,  /* a person has to send it: by a drain, which is also the answer to a
+                               prompt, or by msgq_send_now */
+  MSGQ_REASON_HOLDING, /* online_debounce_ms, or the receiver's delay: until `until_ms` */
+  MSGQ_REASON_TRIGGER, /* in the background, or the batch is used up: until the next trigger */
+  MSGQ_REASON_STORAGE, /* the store refuses to write */
+  MSGQ_REASON_RATE,    /* rate_per_second permits the next attempt of the queue at `until_ms` */
+  MSGQ_REASON_GONE     /* of msgq_wait: it is no longer in the store. It was discarded, replaced
+                          (`behind`: by which) or deleted */
+} msgq_reason;
+
+typedef struct msgq_explanation {
+  uint32_t struct_size;
+  msgq_reason reason;
+  int64_t until_ms;          /* 0: not known */
+  char behind[MSGQ_ID_SIZE]; /* "": none */
+  char text[256];            /* one sentence for a person */
+} msgq_explanation;
+
+#define MSGQ_EXPLANATION_INIT { sizeof(msgq_explanation), MSGQ_REASON_NONE, 0, "", "" }
+
 typedef struct msgq_message {
   uint32_t struct_size;
   msgq_status status;
   const char *id;
   const char *conversation;
   const char *sender; /* of a recorded message; NULL: a message to send */
-  const void *body;   /* NULL when not asked for (msgq_filter.without_bodies), never otherwise */
+  const void *body;   /* NULL when not asked for (msgq_filter.without_bodies), and of a message that
+                         is gone (msgq_wait) */
   size_t body_size;
   const char *preview; /* the first 100 characters of the body as text, never cut inside one */
   const msgq_pair *metadata;
@@ -972,6 +1011,7 @@ typedef struct msgq_message {
   /* What failed before, when `failure` does not show it: while an attempt is in flight, and after
      one that ended as MSGQ_FAILURE_OFFLINE; NULL otherwise, and when nothing failed */
   const msgq_failure *failure_before;
+  const msgq_explanation *explanation; /* from msgq_wait: why it is not sent yet; otherwise NULL */
 } msgq_message;
 
 /* One message by id. Free it with msgq_message_free. Reads the store. Errors: NOT_FOUND. */
@@ -1029,6 +1069,47 @@ msgq_result msgq_send_now(msgq_queue *queue, const char *id);
    twice or late is OK and changes nothing. Changes the store.
    Errors: INVALID (another status), NOT_FOUND, CONFLICT (not sent yet). */
 msgq_result msgq_mark(msgq_queue *queue, const char *id, msgq_status status);
+
+/*
+ * Waits for the first outcome of a message since it was enqueued, and gives the message as it is
+ * then. It returns at once when there was an outcome before, and when nothing will send the message
+ * now: it waits for the connection, for the end of a pause, for a time, for a transport, for a
+ * person, or behind a message that waits for one of these. While an attempt of the message is made,
+ * it waits for the outcome of that one. msgq_send_now, msgq_retry, msgq_retry_all and a drain with
+ * include_failed begin a new wait for an outcome.
+ *
+ *   status                      what happened
+ *   SENT, DELIVERED, READ       it was sent
+ *   FAILED                      it failed: `failure` says why
+ *   QUEUED                      it was not sent: `explanation` says what it waits for, `failure`
+ *                               why an attempt failed that will be repeated
+ *
+ * A message that has left the store since (discarded, replaced, deleted, or sent with keep_sent 0)
+ * has its outcome, too, if it was waited for at that time or is one of the last 4,096 messages that
+ * were sent or left the store in this process. `explanation` says MSGQ_REASON_GONE then, unless it
+ * was sent; the body is NULL, and only id, conversation, status, attempts, failure and sent_ms are
+ * known. The status of one that was replaced or deleted is QUEUED. What other messages that are
+ * gone have become is not known (NOT_FOUND).
+ *
+ * `timeout_ms`: negative: without end. At its end it returns TIMEOUT, and `out` has the message as
+ * it is then: being sent, or about to be. A polled queue runs its callbacks meanwhile. Free the
+ * message with msgq_message_free. Reads the store.
+ *
+ * Errors: NOT_FOUND, TIMEOUT (with the message), CONFLICT (inside a callback of the queue), CLOSED
+ * (also: the queue was closed while this waited).
+ */
+msgq_result msgq_wait(msgq_queue *queue, const char *id, int64_t timeout_ms, msgq_message **out);
+
+/* Receives what msgq_wait returns; `message` is valid until it returns, and NULL unless `result` is
+   OK or TIMEOUT. */
+typedef void (*msgq_waited_fn)(void *context, msgq_result result, const msgq_message *message);
+
+/* As msgq_wait, but returns at once, also inside a callback. After OK `done`, which may be NULL, is
+   called exactly once: after the events before the outcome were reported, on the thread that
+   reports events or in msgq_poll; when the queue is closed before, in msgq_close, or where
+   msgq_close_async calls `closed`. Reads the store. Errors: NOT_FOUND. */
+msgq_result msgq_wait_async(msgq_queue *queue, const char *id, int64_t timeout_ms,
+                            msgq_waited_fn done, void *context);
 
 /* What is known about whether an attempt's message reached the receiver. */
 typedef enum msgq_arrival {
@@ -1397,42 +1478,6 @@ int msgq_fd(const msgq_queue *queue);
 
 /* ----------------------------------------------------------- 12. State and explanations */
 
-/* Why a message is not sent yet. */
-typedef enum msgq_reason {
-  MSGQ_REASON_NONE = 0, /* nothing to wait for: it was sent, or is a recorded one */
-  MSGQ_REASON_NEXT,     /* it starts in its turn, as soon as an attempt may. `behind`: the first of
-                           those of other conversations that go before it by live_share (0 or 1),
-                           priority or soonest_expiry_first. While its batch waits for more messages
-                           (linger_ms): until `until_ms` at the latest */
-  MSGQ_REASON_SENDING,
-  MSGQ_REASON_FAILED,    /* it needs a person: retry, edit, delete */
-  MSGQ_REASON_BEHIND,    /* another message of its conversation comes first: `behind` */
-  MSGQ_REASON_BLOCKED,   /* a failed message before it blocks the conversation: `behind` */
-  MSGQ_REASON_RETRYING,  /* after a failure, or skipped by the transport: until `until_ms` */
-  MSGQ_REASON_SCHEDULED, /* its not_before_ms: `until_ms` */
-  MSGQ_REASON_EXPIRED,   /* it is about to fail */
-  MSGQ_REASON_OFFLINE,
-  MSGQ_REASON_METERED,
-  MSGQ_REASON_PAUSED,
-  MSGQ_REASON_NO_TRANSPORT,
-  MSGQ_REASON_PERSON,  /* a person has to send it: by a drain, which is also the answer to a
-                               prompt, or by msgq_send_now */
-  MSGQ_REASON_HOLDING, /* online_debounce_ms, or the receiver's delay: until `until_ms` */
-  MSGQ_REASON_TRIGGER, /* in the background, or the batch is used up: until the next trigger */
-  MSGQ_REASON_STORAGE, /* the store refuses to write */
-  MSGQ_REASON_RATE     /* rate_per_second permits the next attempt of the queue at `until_ms` */
-} msgq_reason;
-
-typedef struct msgq_explanation {
-  uint32_t struct_size;
-  msgq_reason reason;
-  int64_t until_ms;          /* 0: not known */
-  char behind[MSGQ_ID_SIZE]; /* "": none */
-  char text[256];            /* one sentence for a person */
-} msgq_explanation;
-
-#define MSGQ_EXPLANATION_INIT { sizeof(msgq_explanation), MSGQ_REASON_NONE, 0, "", "" }
-
 /* One reason why a message is not sent yet: what the engine will do next, never a guess. Reads the
    store. Errors: NOT_FOUND. */
 msgq_result msgq_explain(msgq_queue *queue, const char *id, msgq_explanation *out);
@@ -1719,10 +1764,10 @@ msgq_result msgq_control_stop(msgq_queue *queue);
 /*
  * For tests: msgq_open with a clock of the queue's own, which begins at `start_ms` (milliseconds
  * since 1970, to the end of the year 9999; 0: now) and stands still. It moves in msgq_advance, and
- * in calls that wait (msgq_poll, msgq_drain, msgq_close): they do not wait, the clock moves to what
- * is due next, or to their time-out. So a delay of two minutes takes no time. Everything else is
- * as in production: the store is a real file. `seed` determines what is random, as in delays and
- * ids. A queue that was opened by msgq_open keeps the system's clock.
+ * in calls that wait (msgq_poll, msgq_drain, msgq_wait, msgq_close): they do not wait, the clock
+ * moves to what is due next, or to their time-out. So a delay of two minutes takes no time.
+ * Everything else is as in production: the store is a real file. `seed` determines what is random,
+ * as in delays and ids. A queue that was opened by msgq_open keeps the system's clock.
  *
  * The queue is polled (MSGQ_CALLBACKS_POLL, also where `options` says THREADS), and is meant for one
  * thread: a call on another one may see any time. msgq_fd tells callbacks, not that something is

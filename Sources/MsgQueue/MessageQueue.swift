@@ -110,21 +110,12 @@ public final class MessageQueue: Sendable {
         conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil, includeFailed: Bool = false
     ) async throws(Error) -> Report {
         if let batch, batch < 1 { throw Error(.invalid, "batch must be positive, or nil for the option drainBatch, got \(batch)") }
-        let wait = DrainWait()
-        try engine.drain(conversation, batch: batch ?? 0, timeout: timeout?.milliseconds, includesFailed: includeFailed) {
-            wait.end(.drained($0))
-        }
+        let wait = TaskWait<Result<MsgQueue.Report, Error>>()
+        try engine.drain(conversation, batch: batch ?? 0, timeout: timeout?.milliseconds, includesFailed: includeFailed) { wait.end($0) }
         // A transport cannot wait for the drain, because the drain waits for the transport's attempt.
-        if senders.isCurrent { wait.end(.abandoned) }
-        let ending = await withTaskCancellationHandler {
-            await withCheckedContinuation { wait.begin($0) }
-        } onCancel: {
-            wait.end(.abandoned)
-        }
-        switch ending {
-        case .drained(let result): return Report(try result.get())
-        case .abandoned: return Report(try engine.startedReport(conversation))
-        }
+        if senders.isCurrent { wait.abandon() }
+        guard let result = await wait.value() else { return Report(try engine.startedReport(conversation)) }
+        return Report(try result.get())
     }
 
     /// Starts no new attempt, waits for those in flight, and closes the store.

@@ -69,6 +69,7 @@ struct Block {
         let preview = string(message.preview)
         let metadata = pairs(message.pairs)
         let (failure, failureBefore) = (failure(message.failure), failure(message.failureBefore))
+        let explanation = message.explanation.flatMap { copied($0) }
         target?.initialize(
             to: msgq_message(
                 struct_size: UInt32(MemoryLayout<msgq_message>.stride),
@@ -79,7 +80,13 @@ struct Block {
                 not_before_ms: message.notBefore, expires_at_ms: message.expiresAt, next_attempt_ms: message.nextAttemptAt,
                 last_attempt_ms: message.lastAttemptAt, attempts: message.attempts, retries_used: message.retriesUsed,
                 unmetered_only: message.unmeteredOnly, failure: failure, priority: message.priority,
-                time_ms: message.time, failure_before: failureBefore))
+                time_ms: message.time, failure_before: failureBefore, explanation: explanation))
+    }
+
+    private mutating func copied(_ explanation: Explanation) -> UnsafePointer<msgq_explanation>? {
+        let target = reserve(msgq_explanation.self)
+        target?.initialize(to: msgq_explanation(explanation))
+        return target.map { UnsafePointer($0) }
     }
 }
 

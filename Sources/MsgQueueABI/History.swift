@@ -89,13 +89,18 @@ public func msgq_explain(
     status(queue, id) { engine, id throws(QueueError) in
         let out = try require(out, "out")
         try Structs.check(out, msgq_explanation.self, "msgq_explanation")
-        let explanation = try engine.explain(id)
-        var result = msgq_explanation()
-        result.reason = msgq_reason(UInt32(bitPattern: explanation.reason.rawValue))
-        result.until_ms = explanation.until
-        copy(explanation.behind ?? "", to: &result.behind)
-        copy(explanation.text, to: &result.text)
-        Structs.write(result, to: out)
+        Structs.write(msgq_explanation(try engine.explain(id)), to: out)
+    }
+}
+
+extension msgq_explanation {
+    init(_ explanation: Explanation) {
+        self.init()
+        struct_size = UInt32(MemoryLayout<msgq_explanation>.stride)
+        reason = msgq_reason(UInt32(bitPattern: explanation.reason.rawValue))
+        until_ms = explanation.until
+        copy(explanation.behind ?? "", to: &behind)
+        copy(explanation.text, to: &text)
     }
 }
 

@@ -27,6 +27,32 @@ static void begin_waiting(struct scene *scene, struct stub *stub) {
   AWAIT(atomic_load(&stub->calls) == 1);
 }
 
+TEST_ALONE(M14_waits_for_an_outcome_do_not_spin) {
+  static const msgq_callbacks kinds[] = { MSGQ_CALLBACKS_THREAD, MSGQ_CALLBACKS_POLL, MSGQ_CALLBACKS_POLL_TIMER };
+  for (int index = 0; index < 3; index++) {
+    struct scene scene;
+    struct stub stub;
+    msgq_message *message = NULL;
+    scene_begin(&scene);
+    stub_begin(&stub, MSGQ_VERDICT_PENDING);
+    scene.options.mode = MSGQ_MODE_AUTO;
+    scene.options.callbacks = kinds[index];
+    stub_open(&stub, &scene);
+    put(&scene, "pending", "ana", "hello");
+    for (int number = 0; number < 100; number++) {
+      REQUIRE_OK(msgq_wait_async(scene.queue, "pending", number < 50 ? -1 : 20 * number, NULL, NULL));
+    }
+    int64_t cpu = process_cpu_ms(), start = steady_ms();
+    CHECK_RESULT(MSGQ_TIMEOUT, msgq_wait(scene.queue, "pending", 1500, &message));
+    CHECK(steady_ms() - start >= 1500);
+    CHECK(is_little(process_cpu_ms() - cpu));
+    msgq_message_free(message);
+    CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(scene.queue, 0));
+    scene.queue = NULL;
+    scene_end(&scene);
+  }
+}
+
 static int64_t cpu_of_closing(struct scene *scene, int64_t wait) {
   int64_t cpu = process_cpu_ms(), start = steady_ms();
   CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(scene->queue, wait));

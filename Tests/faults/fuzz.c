@@ -210,7 +210,12 @@ static void call(msgq_queue **queue) {
     case 15: msgq_clear(*queue, text()); break;
     case 16: {
       msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
-      msgq_explain(*queue, text(), &explanation);
+      const char *id = text();
+      msgq_message *message = NULL;
+      msgq_explain(*queue, id, &explanation);
+      msgq_wait(*queue, id, byte() % 4, &message);
+      msgq_message_free(message);
+      msgq_wait_async(*queue, id, wide(), NULL, NULL);
       break;
     }
     case 17: {

@@ -22,6 +22,13 @@ static void on_drained(void *context, const msgq_report *report) {
   atomic_fetch_add(&side->drained, 1);
 }
 
+static void on_waited(void *context, msgq_result result, const msgq_message *message) {
+  struct side *side = context;
+  bool has_ended = result == MSGQ_OK || result == MSGQ_TIMEOUT;
+  if (has_ended != (message != NULL) || (has_ended && message->explanation == NULL)) problem("what a wait reports", result, 0);
+  atomic_fetch_add(&side->waited, 1);
+}
+
 /* Stores the token for a later answer. Without room it is not stored, and the attempt times out. */
 static void keep_token(struct side *side, uint64_t token) {
   pthread_mutex_lock(&side->lock);
@@ -117,6 +124,18 @@ static void find_message(struct side *side, unsigned *seed, char *id, size_t siz
   msgq_message_free(message);
 }
 
+static void wait_a_little(struct side *side, msgq_queue *queue, unsigned *seed, const char *id) {
+  msgq_message *message = NULL;
+  int64_t limit = rand_r(seed) % 20;
+  if (rand_r(seed) % 2 == 0) {
+    msgq_result result = msgq_wait(queue, id, limit, &message);
+    if ((result == MSGQ_OK || result == MSGQ_TIMEOUT) != (message != NULL)) problem("what a wait returns", result, 0);
+    msgq_message_free(message);
+  } else if (msgq_wait_async(queue, id, rand_r(seed) % 4 == 0 ? -1 : limit, on_waited, side) == MSGQ_OK) {
+    atomic_fetch_add(&side->waits, 1);
+  }
+}
+
 static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) {
   char id[32];
   unsigned number;
@@ -124,7 +143,7 @@ static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) 
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   find_message(side, seed, id, sizeof id, &number);
   if (id[0] == '\0') return;
-  switch (rand_r(seed) % 7) {
+  switch (rand_r(seed) % 8) {
     case 0: msgq_edit(queue, id, "edited", 6); break;
     case 1:
       if (number < messages_room) atomic_store(&side->states[number], doubtful);
@@ -136,6 +155,7 @@ static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) 
     case 5:
       if (msgq_attempts(queue, id, &ledger) == MSGQ_OK) msgq_ledger_free(ledger);
       break;
+    case 6: wait_a_little(side, queue, seed, id); break;
     default: msgq_explain(queue, id, &explanation); break;
   }
 }

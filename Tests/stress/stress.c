@@ -132,6 +132,9 @@ static void end_side(struct side *side) {
   if (atomic_load(&side->released) != atomic_load(&side->registered)) {
     problem("registrations were not released exactly once", atomic_load(&side->registered), atomic_load(&side->released));
   }
+  if (atomic_load(&side->waits) != atomic_load(&side->waited)) {
+    problem("callbacks of waits were not called exactly once", atomic_load(&side->waits), atomic_load(&side->waited));
+  }
   if (atomic_load(&side->drains) != atomic_load(&side->drained)) {
     problem("drain callbacks were not called exactly once", atomic_load(&side->drains), atomic_load(&side->drained));
   }

@@ -26,7 +26,7 @@ struct side {
   pthread_mutex_t lock;
   uint64_t tokens[tokens_room];
   unsigned token_count;
-  atomic_int attempts, events, drains, drained, disorder, registered, released;
+  atomic_int attempts, events, drains, drained, waits, waited, disorder, registered, released;
 };
 
 void problem(const char *what, long long first, long long second);

@@ -30,7 +30,8 @@ extension MessageQueue.Message: Codable {
             unmeteredOnly: try fields.value("unmeteredOnly", or: false),
             priority: try fields.value("priority", or: 0),
             failure: try fields.optional("failure"),
-            failureBefore: try fields.optional("failureBefore"))
+            failureBefore: try fields.optional("failureBefore"),
+            explanation: try fields.optional("explanation"))
     }
 
     /// Writes each property under its name.
@@ -61,6 +62,7 @@ extension MessageQueue.Message: Codable {
         try fields.encode(priority, forKey: "priority")
         try fields.encodeIfPresent(failure, forKey: "failure")
         try fields.encodeIfPresent(failureBefore, forKey: "failureBefore")
+        try fields.encodeIfPresent(explanation, forKey: "explanation")
     }
 }
 

@@ -7,7 +7,7 @@ extension MessageQueue {
         public let conversation: String
         /// The sender of a recorded message; nil: the message was enqueued here.
         public let sender: String?
-        /// nil if the page was requested without bodies.
+        /// nil if the page was requested without bodies, and of a message that is gone (``MessageQueue/wait(for:timeout:)``).
         public let body: [UInt8]?
         /// The size of the body in bytes.
         public let bodySize: Int
@@ -52,6 +52,8 @@ extension MessageQueue {
         public let failure: Failure?
         /// What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as offline.
         public let failureBefore: Failure?
+        /// From ``MessageQueue/wait(for:timeout:)`` and ``MessageQueue/send(_:timeout:)``: why it is not sent yet; otherwise nil.
+        public let explanation: Explanation?
 
         /// The body as text; bytes that are not UTF-8 become replacement characters.
         public var text: String { String(decoding: body ?? [], as: UTF8.self) }
@@ -86,7 +88,8 @@ extension MessageQueue.Message {
             deliveredAt: .init(orNil: message.deliveredAt), readAt: .init(orNil: message.readAt), attempts: Int(message.attempts),
             retriesUsed: Int(message.retriesUsed), unmeteredOnly: message.unmeteredOnly, priority: Int(message.priority),
             failure: message.failure.map(MessageQueue.Failure.init),
-            failureBefore: message.failureBefore.map(MessageQueue.Failure.init))
+            failureBefore: message.failureBefore.map(MessageQueue.Failure.init),
+            explanation: message.explanation.map(MessageQueue.Explanation.init))
     }
 }
 

@@ -153,6 +153,7 @@ extension MessageQueue.Explanation.Reason: CustomStringConvertible {
         case .trigger: "trigger"
         case .storage: "storage"
         case .rate: "rate"
+        case .gone: "gone"
         }
     }
 }

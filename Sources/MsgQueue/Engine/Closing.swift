@@ -59,6 +59,18 @@ final class Closing: @unchecked Sendable {
 
     // MARK: The end
 
+    /// Ends the waits for outcomes. Returns the calls of those without a thread.
+    private func endWaits() -> [@Sendable () -> Void] {
+        let error = context.closedError
+        var calls: [@Sendable () -> Void] = []
+        for waiter in engine.waits.close() {
+            waiter.ending = .failure(error)
+            waiter.condition?.broadcast()
+            if let done = waiter.done { calls.append { done(.failure(error)) } }
+        }
+        return calls
+    }
+
     /// Closes the store and ends the threads. The lock is held on entry and released on return. Returns the result and the callbacks that
     /// the caller must run.
     func finish(isComplete: Bool) -> (CloseResult, CloseCallbacks) {
@@ -68,6 +80,7 @@ final class Closing: @unchecked Sendable {
         if engine.writes.hasUnsaved, !store.isPoisoned { engine.writes.saveUnsaved() }
         engine.events.watches.close(engine.reader)
         let waiters = engine.drains.close()
+        let ends = endWaits()
         let stuck = engine.host.transportCalls > 0 || engine.events.isDelivering
         let (barriers, handlerRelease) = engine.events.close()
         let releases = engine.attempts.close() + [handlerRelease]
@@ -90,7 +103,7 @@ final class Closing: @unchecked Sendable {
         if !isClosedByPoll { engine.poll?.close() }
         context.lock.unlock()
         let callbacks = CloseCallbacks(
-            context, drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } }, releases: releases)
+            context, drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } } + ends, releases: releases)
         if !isClosedByPoll { callbacks.runDrains() }
         engine.attachment.close()
         // A thread inside a callback is not joined; it ends when the callback returns.

@@ -16,17 +16,21 @@ final class Driver: @unchecked Sendable {
     private let attempts: AttemptRunner
     private let timer: EngineTimer
     private let failed: FailedMessages
+    private let waits: Waits
+    private let reader: QueueReader
     /// How long a search for messages that may start, or the end of many manual requests, occupies the engine's lock, in milliseconds; it
     /// continues in the next millisecond.
     private static let longestSearch: Int64 = 3
     /// So many requests by hand end, and so many parts of the failed messages are summed up, in one turn, however long it takes.
     private static let fewSteps = 16
+    /// How often a thread that runs callbacks without a pause reads what the timer reports, in milliseconds.
+    private static let readInterval: Int64 = 5
     /// When the search ends (monotonic). Each call makes at least one read.
     private var searchEnd: Int64 = 0
     /// How long the machine had been suspended at the last check.
     private var suspendTime: Int64
 
-    init(_ parts: EngineParts) {
+    init(_ parts: EngineParts, _ reader: QueueReader) {
         context = parts.context
         store = parts.context.store
         ports = parts.context.ports
@@ -34,6 +38,7 @@ final class Driver: @unchecked Sendable {
         (transactions, writes, network) = (parts.transactions, parts.writes, parts.network)
         (poll, calls, workers, host) = (parts.poll, parts.calls, parts.workers, parts.host)
         (timer, attempts, failed) = (parts.timer, parts.attempts, FailedMessages(parts))
+        (waits, self.reader) = (parts.waits, reader)
         suspendTime = parts.context.ports.asleep()
     }
 
@@ -41,7 +46,8 @@ final class Driver: @unchecked Sendable {
 
     /// Performs the core's steps up to one that calls the transport, and wakes the thread that makes the call. Called last, under the lock,
     /// after every change that may have made a step due.
-    func runDueSteps() {
+    /// `isTimed`: nothing has changed but the time.
+    func runDueSteps(isTimed: Bool = false) {
         guard context.phase != .closed else { return }
         attempts.revokeForbiddenCalls()
         searchEnd = ports.mono().addingClamped(Self.longestSearch)
@@ -49,6 +55,7 @@ final class Driver: @unchecked Sendable {
         writes.commit()
         maintenance.pruneExcess(writes, transactions)
         drains.endWaits(ports.mono())
+        endWaits(isTimed: isTimed)
         switch step {
         case .start:
             context.hasStart = true
@@ -76,7 +83,8 @@ final class Driver: @unchecked Sendable {
     private func arm(_ deadline: Int64) {
         timer.arm(
             min(
-                min(deadline, maintenance.deadline(writes), network.deadline), min(drains.deadline, transactions.flushDeadline()),
+                min(deadline, maintenance.deadline(writes), network.deadline),
+                min(drains.deadline, waits.deadline(ports.mono()), transactions.flushDeadline()),
                 min(poll?.suppressionEnd ?? Int64.max, poll?.closeDeadline ?? Int64.max)))
     }
 
@@ -100,8 +108,34 @@ final class Driver: @unchecked Sendable {
         maintenance.compareIndexes(writes)
         maintenance.giveBackSpace(writes, transactions)
         maintenance.checkStore()
-        runDueSteps()
+        runDueSteps(isTimed: true)
     }
+
+    // MARK: Polling
+
+    /// Runs the pending callbacks of a polled queue on this thread, and waits for one if there is none. Returns how many ran.
+    func runCallbacks(timeout: Int64?) throws(QueueError) -> Int {
+        guard context.phase != .closed || poll?.awaitsCloseCallback == true else { throw context.closedError }
+        if host.isInCallback {
+            runTimedHere(interval: 0)
+            if let poll, poll.suppressInsideCallback() { runDueSteps() }
+            return 0
+        }
+        guard let poll else { throw QueueError(.conflict, "the queue is not polled: it runs its callbacks on its own threads") }
+        return try poll.run(timeout: timeout, runCallback)
+    }
+
+    /// Runs one callback of a polled queue, after what is due at a time in a queue without threads. Returns false if there is none.
+    func runCallback() -> Bool {
+        if poll?.runCloseCallback(host) == true { return true }
+        runDueHere()
+        return runOne() || (poll?.closing?.step() == true && poll?.runCloseCallback(host) == true)
+    }
+
+    /// In a queue without threads: performs a part of what is due at a time, and reads now and then what the timer reports.
+    func runDueHere() { runTimedHere(interval: Self.readInterval) }
+
+    // MARK: Events
 
     /// The body of the event thread of a queue that is not polled.
     func runEvents() { events.run { deliverOne() } }
@@ -235,6 +269,29 @@ final class Driver: @unchecked Sendable {
         events.emit(.drainStarted(session.conversation.map { writes.withSending(left, $0) } ?? writes.counts))
     }
 
+    // MARK: Waits for outcomes
+
+    private func endWaits(isTimed: Bool) {
+        waits.step(
+            isTimed: isTimed,
+            ending: { id, isTimeout in
+                do throws(QueueError) {
+                    return try reader.ending(of: id, isKnown: true, isTimeout: isTimeout).map { .success($0) }
+                } catch {
+                    return .failure(error)
+                }
+            },
+            end: end)
+    }
+
+    /// Ends the wait of a caller.
+    func end(_ waiter: Waiter, _ ending: Result<Waiter.Ending, QueueError>) {
+        waiter.ending = ending
+        waiter.condition?.broadcast()
+        if poll != nil { context.progressCondition.broadcast() }
+        if let done = waiter.done { events.append { done(ending) } }
+    }
+
     // MARK: Attempts
 
     /// Returns the next call of the transport, after the beginning of its attempt was committed; nil: none can begin now.
@@ -265,7 +322,7 @@ final class Driver: @unchecked Sendable {
     /// Runs one callback of a polled queue: an event if there is one, otherwise an attempt. Returns false if there is neither.
     func runOne() -> Bool {
         guard context.phase != .closed else { return false }
-        runDueSteps()
+        runDueSteps(isTimed: true)
         if deliverOne() {
             runDueSteps()
             return true

@@ -22,6 +22,7 @@ package final class Engine: @unchecked Sendable {
     let transactions: Transactions
     let writes: PendingWrites
     let attempts: AttemptRunner
+    let waits: Waits
     let driver: Driver
     let backups: Backups
     let insertion: Insertion
@@ -50,9 +51,10 @@ package final class Engine: @unchecked Sendable {
         }
         (events, poll, host, workers, timer) = (parts.events, parts.poll, parts.host, parts.workers, parts.timer)
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
-        (transactions, writes, attempts, driver) = (parts.transactions, parts.writes, parts.attempts, Driver(parts))
+        (transactions, writes, attempts, waits) = (parts.transactions, parts.writes, parts.attempts, parts.waits)
         (backups, insertion) = (Backups(context.store), Insertion(parts, idBits))
         (changes, removals, reader) = (Changes(parts), Removals(parts), QueueReader(parts))
+        driver = Driver(parts, reader)
         do throws(QueueError) {
             try begin()
             try startServices()

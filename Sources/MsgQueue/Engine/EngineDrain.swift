@@ -1,13 +1,8 @@
-import Glibc
-
 /// Drains, and the callbacks of polled queues.
 extension Engine {
-    /// How often a thread that runs callbacks without a pause reads what the timer reports, in milliseconds.
-    private static let readInterval: Int64 = 5
-
-    /// Requests a drain of one conversation or (nil) of all, with the failed messages if it includes them. `done` is called with its report after its events were delivered. A request
-    /// joins a drain that includes it; otherwise its drain begins after the current one. If the timeout passes first, `done` is called with
-    /// what was done until then.
+    /// Requests a drain of one conversation or (nil) of all, with the failed messages if it includes them. `done` is called with its report
+    /// after its events were delivered. A request joins a drain that includes it; otherwise its drain begins after the current one. If the
+    /// timeout passes first, `done` is called with what was done until then.
     package func drain(
         _ conversation: String? = nil, batch: Int, timeout: Int64?, includesFailed: Bool = false,
         done: @escaping @Sendable (Result<Report, QueueError>) -> Void
@@ -53,25 +48,15 @@ extension Engine {
             context.progressCondition.broadcast()
         }
         context.lock.lock()
-        poll?.drainWaitBegan()
+        poll?.waitBegan()
         defer {
-            poll?.drainWaitEnded()
+            poll?.waitEnded()
             context.lock.unlock()
         }
-        return try drains.wait(for: answer, waiter, poll, runDue: runDue, runOne: runCallback)
+        return try drains.wait(for: answer, waiter, poll, runDue: driver.runDueHere, runOne: driver.runCallback)
     }
 
     // MARK: Polling
-
-    /// Runs one callback of a polled queue, after what is due at a time in a queue without threads. Returns false if there is none.
-    func runCallback() -> Bool {
-        if poll?.runCloseCallback(host) == true { return true }
-        runDue()
-        return driver.runOne() || (poll?.closing?.step() == true && poll?.runCloseCallback(host) == true)
-    }
-
-    /// In a queue without threads: performs a part of what is due at a time, and reads now and then what the timer reports.
-    private func runDue() { driver.runTimedHere(interval: Self.readInterval) }
 
     package func pollDescriptor() throws(QueueError) -> Int32 {
         try context.checkProcess()
@@ -83,13 +68,6 @@ extension Engine {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
-        guard context.phase != .closed || poll?.awaitsCloseCallback == true else { throw context.closedError }
-        if host.isInCallback {
-            driver.runTimedHere(interval: 0)
-            if let poll, poll.suppressInsideCallback() { driver.runDueSteps() }
-            return 0
-        }
-        guard let poll else { throw QueueError(.conflict, "the queue is not polled: it runs its callbacks on its own threads") }
-        return try poll.run(timeout: timeout, runCallback)
+        return try driver.runCallbacks(timeout: timeout)
     }
 }

@@ -1,6 +1,7 @@
 /// The parts of an engine. Each part uses only those before it.
 struct EngineParts {
     let context: EngineContext
+    let waits: Waits
     let events: EventDelivery
     let network: NetworkWatch
     let timer: EngineTimer
@@ -17,7 +18,8 @@ struct EngineParts {
 
     init(_ context: EngineContext) throws(QueueError) {
         self.context = context
-        events = EventDelivery(context)
+        waits = Waits(context)
+        events = EventDelivery(context, waits)
         let alarm = try Alarm(context.ports.simulated)
         network = NetworkWatch(context, events, alarm)
         timer = EngineTimer(context, network, alarm)

@@ -37,7 +37,7 @@ extension Engine {
             return clock.now.wall
         }
         while true {
-            while runCallback() {}
+            while driver.runCallback() {}
             guard context.phase == .open else { throw context.closedError }
             guard poll.deadline <= end || clock.now.mono < end else { break }
             timer.attend(until: end)

@@ -11,6 +11,7 @@ final class EventDelivery {
     private static let noticeCeiling = 64
 
     private let context: EngineContext
+    private let waits: Waits
     private var queue = EventQueue()
     private var handler: Registration<EventFunction>?
     let watches = Watches()
@@ -24,7 +25,7 @@ final class EventDelivery {
     /// Wakes the event thread.
     private let condition = Condition()
 
-    init(_ context: EngineContext) { self.context = context }
+    init(_ context: EngineContext, _ waits: Waits) { (self.context, self.waits) = (context, waits) }
 
     /// Whether anything receives the events.
     var isObserved: Bool { handler != nil || observer != nil }
@@ -37,6 +38,7 @@ final class EventDelivery {
 
     func emit(_ event: Event) {
         watches.changed()
+        waits.note(event)
         if case .storage(let error) = event {
             storageReport = error?.code
             if handler == nil, error?.code == .corrupt, notices.count < Self.noticeCeiling { notices.append(event) }

@@ -23,8 +23,8 @@ final class PollHost {
     private var pollers = 0
     /// The number of those that wait for the condition, because another thread waits for the timer.
     private var followers = 0
-    /// The number of threads that wait for a drain; they run callbacks if no other thread polls.
-    private var drainWaiters = 0
+    /// The number of threads that wait for a drain or an outcome; they run callbacks if no other thread polls.
+    private var waiters = 0
     private var lastPolledAt = Int64.min / 2
     private var lastPoller: pthread_t?
     private let condition = Condition()
@@ -90,7 +90,7 @@ final class PollHost {
             condition.broadcast()
             timer?.wake()
         }
-        if drainWaiters > 0 { context.progressCondition.broadcast() }
+        if waiters > 0 { context.progressCondition.broadcast() }
     }
 
     // MARK: Callbacks on the host's threads
@@ -162,8 +162,8 @@ final class PollHost {
         return true
     }
 
-    func drainWaitBegan() { drainWaiters += 1 }
-    func drainWaitEnded() { drainWaiters -= 1 }
+    func waitBegan() { waiters += 1 }
+    func waitEnded() { waiters -= 1 }
 
     // MARK: Closing
 

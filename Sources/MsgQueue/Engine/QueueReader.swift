@@ -8,11 +8,12 @@ final class QueueReader {
     let events: EventDelivery
     let health: StoreHealth
     let drains: Drains
+    let waits: Waits
 
     init(_ parts: EngineParts) {
         (context, options, ports, store) = (parts.context, parts.context.options, parts.context.ports, parts.context.store)
         writes = parts.writes
-        (events, health, drains) = (parts.events, parts.health, parts.drains)
+        (events, health, drains, waits) = (parts.events, parts.health, parts.drains, parts.waits)
     }
 
     func message(id: String) throws(QueueError) -> Message {

@@ -5,7 +5,10 @@ extension QueueReader {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         let now = ports.moment
-        let answer = try Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now).explain(row)
+        return try explanation(Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now).explain(row), now)
+    }
+
+    func explanation(_ answer: Explainer<Store>.Answer, _ now: Moment) throws(QueueError) -> Explanation {
         let holder = try answer.holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
         return Explanation(reason: answer.wait.reason, until: answer.wait.until, behind: holder, text: text(answer, now))
     }

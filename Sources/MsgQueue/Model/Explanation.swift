@@ -50,5 +50,7 @@ extension MessageQueue.Explanation {
         case storage
         /// The rate limit permits the next attempt later.
         case rate
+        /// The message is no longer in the store: it was discarded, replaced or deleted.
+        case gone
     }
 }

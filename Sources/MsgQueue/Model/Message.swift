@@ -40,6 +40,8 @@ package struct Message: Sendable {
     package let failure: Failure?
     /// The failure before the attempt in flight, or before one that ended as offline.
     package let failureBefore: Failure?
+    /// Why the message is not sent yet, if it was waited for.
+    package internal(set) var explanation: Explanation?
 
     package var metadata: [String: String] { Dictionary(pairs, uniquingKeysWith: { _, last in last }) }
 

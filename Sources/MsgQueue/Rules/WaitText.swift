@@ -74,6 +74,7 @@ extension Words {
         case .trigger: "\(atNextRun(wait))."
         case .storage: storage(wait)
         case .rate: followUp(wait, now, rate(wait, now))
+        case .gone: gone
         }
     }
 
@@ -159,6 +160,7 @@ extension Words {
     static let confirmation = "Waiting for your confirmation."
     private static let behind = "Another message of this conversation goes first."
     private static let metered = "Waiting for an unmetered connection."
+    private static let gone = "It is no longer in the queue."
     private static let blocked = "A message before it could not be sent. Retry or delete that message first."
 
     private static func storage(_ wait: Wait) -> String {
@@ -207,6 +209,7 @@ extension Words {
             return "\(messages(count)) will be sent the next time the queue runs."
         case .storage: return storage(wait)
         case .rate: return rate(wait, now)
+        case .gone: return gone
         }
     }
 

@@ -50,6 +50,9 @@ static void one_message_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_retry(queue, "id"));
   CHECK_RESULT(expected, msgq_send_now(queue, "id"));
   CHECK_RESULT(expected, msgq_mark(queue, "id", MSGQ_STATUS_READ));
+  CHECK_RESULT(expected, msgq_wait(queue, "id", 0, &message));
+  CHECK(message == NULL);
+  CHECK_RESULT(expected, msgq_wait_async(queue, "id", 0, NULL, NULL));
   CHECK_RESULT(expected, msgq_attempts(queue, "id", &ledger));
   CHECK(ledger == NULL);
 }

@@ -56,7 +56,8 @@ import Testing
     }
 
     @Test func the_names_are_those_of_the_header() throws {
-        #expect(try keys(JSONValue(message(body: []))) == fields("msgq_message").subtracting(["metadata_count"]))
+        // `explanation` is of calls that wait, which the socket does not have.
+        #expect(try keys(JSONValue(message(body: []))) == fields("msgq_message").subtracting(["metadata_count", "explanation"]))
         #expect(try keys(JSONValue(failure)) == fields("msgq_failure").union(["sentence"]))
         #expect(try keys(JSONValue(Counts())) == fields("msgq_counts"))
         #expect(try keys(JSONValue(Report())) == fields("msgq_report"))

@@ -132,6 +132,18 @@ class Failure(Structure):
     ]
 
 
+class Explanation(Structure):
+    """msgq_explanation."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("reason", c_int),
+        ("until_ms", c_int64),
+        ("behind", c_char * ID_SIZE),
+        ("text", c_char * 256),
+    ]
+
+
 class Message(Structure):
     """msgq_message."""
 
@@ -163,6 +175,7 @@ class Message(Structure):
         ("priority", c_int32),
         ("time_ms", c_int64),
         ("failure_before", POINTER(Failure)),
+        ("explanation", POINTER(Explanation)),
     ]
 
 
@@ -179,18 +192,6 @@ class Attempt(Structure):
         ("code", c_int32),
         ("arrival", c_int),
         ("text", c_char_p),
-    ]
-
-
-class Explanation(Structure):
-    """msgq_explanation."""
-
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("reason", c_int),
-        ("until_ms", c_int64),
-        ("behind", c_char * ID_SIZE),
-        ("text", c_char * 256),
     ]
 
 
@@ -470,6 +471,7 @@ TransportFunction = CFUNCTYPE(c_int, c_void_p, POINTER(Delivery), POINTER(Outcom
 BatchTransportFunction = CFUNCTYPE(None, c_void_p, POINTER(Delivery), c_size_t, POINTER(Outcome))
 EventFunction = CFUNCTYPE(None, c_void_p, POINTER(Event))
 DrainedFunction = CFUNCTYPE(None, c_void_p, POINTER(Report))
+WaitedFunction = CFUNCTYPE(None, c_void_p, c_int, POINTER(Message))
 ClosedFunction = CFUNCTYPE(None, c_void_p, c_int)
 LogFunction = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ReleaseFunction = CFUNCTYPE(None, c_void_p)
@@ -513,6 +515,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_ledger_size": (c_size_t, [_owned]),
     "msgq_ledger_at": (POINTER(Attempt), [_owned, c_size_t]),
     "msgq_ledger_free": (None, [_owned]),
+    "msgq_wait": (c_int, [_queue, c_char_p, c_int64, POINTER(POINTER(Message))]),
+    "msgq_wait_async": (c_int, [_queue, c_char_p, c_int64, WaitedFunction, c_void_p]),
     "msgq_explain": (c_int, [_queue, c_char_p, POINTER(Explanation)]),
     "msgq_list": (c_int, [_queue, POINTER(Filter), _out]),
     "msgq_list_size": (c_size_t, [_owned]),

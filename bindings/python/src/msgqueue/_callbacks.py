@@ -33,6 +33,8 @@ _numbers = itertools.count(1)
 _registry: dict[int, Callbacks] = {}
 # What to call when a drain has ended, by its number; each is called once.
 _drains: dict[int, Callable[[Report], object]] = {}
+# What to call when a wait for a message has ended, with the result and the message in C, by its number.
+_waits: dict[int, Callable[[int, Any], object]] = {}
 
 
 class _Running(threading.local):
@@ -114,11 +116,22 @@ def _call_drained(context: int, source: Any) -> None:  # noqa: ANN401 - a ctypes
         logger.error("reporting the end of a drain failed", exc_info=True)
 
 
-# msgq_transport_fn, msgq_batch_transport_fn, msgq_event_fn and msgq_drained_fn of every queue.
+def _call_waited(context: int, result: int, message: Any) -> None:  # noqa: ANN401 - a ctypes pointer
+    done = _waits.pop(context, None)
+    if done is None:
+        return
+    try:
+        done(result, message)
+    except Exception:
+        logger.error("reporting the outcome of a message failed", exc_info=True)
+
+
+# msgq_transport_fn, msgq_batch_transport_fn, msgq_event_fn, msgq_drained_fn and msgq_waited_fn of every queue.
 transport_trampoline = _abi.TransportFunction(_call_transport)
 batch_transport_trampoline = _abi.BatchTransportFunction(_call_batch_transport)
 event_trampoline = _abi.EventFunction(_call_event_handler)
 drained_trampoline = _abi.DrainedFunction(_call_drained)
+waited_trampoline = _abi.WaitedFunction(_call_waited)
 
 
 def expect_drain(done: Callable[[Report], object]) -> int:
@@ -131,6 +144,18 @@ def expect_drain(done: Callable[[Report], object]) -> int:
 def forget_drain(number: int) -> None:
     """Removes a context that the library did not accept."""
     _drains.pop(number, None)
+
+
+def expect_wait(done: Callable[[int, Any], object]) -> int:
+    """Returns a context with which `waited_trampoline` calls `done`, once."""
+    number = next(_numbers)
+    _waits[number] = done
+    return number
+
+
+def forget_wait(number: int) -> None:
+    """Removes a context that the library did not accept."""
+    _waits.pop(number, None)
 
 
 def call_guarded(function: Callable[..., int], *arguments: object) -> int:
@@ -150,7 +175,7 @@ def call_guarded(function: Callable[..., int], *arguments: object) -> int:
 
 
 def _unraisable(before: Callable[[Any], object], report: Any) -> None:  # noqa: ANN401 - the type is not public
-    ours = (_call_transport, _call_batch_transport, _call_event_handler, _call_drained)
+    ours = (_call_transport, _call_batch_transport, _call_event_handler, _call_drained, _call_waited)
     if isinstance(report.exc_value, KeyboardInterrupt) and report.object in ours:
         _running.interruption = report.exc_value
     else:

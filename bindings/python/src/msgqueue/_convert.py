@@ -81,6 +81,7 @@ def message(source: _abi.Message) -> Message:
         priority=source.priority,
         time=moment(source.time_ms),
         failure_before=failure(source.failure_before[0]) if source.failure_before else None,
+        explanation=explanation(source.explanation[0]) if source.explanation else None,
     )
 
 

@@ -349,6 +349,9 @@ class Reason(_Named):
     """The store refuses to write."""
     RATE = 17
     """`rate_per_second` permits the next attempt of the queue later."""
+    GONE = 18
+    """Of `wait` and `send`: the message is no longer in the store. It was discarded, replaced (`behind`: by which) or
+    deleted."""
 
 
 def _text(function: str, number: int) -> str:

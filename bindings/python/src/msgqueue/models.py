@@ -61,6 +61,20 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Explanation:
+    """Why a message is not sent yet."""
+
+    code: Reason
+    text: str
+    """One sentence for a person."""
+    until: datetime | None
+    """When that reason ends, if it is known."""
+    behind: str | None
+    """The id of the message before it, for BEHIND and BLOCKED; for NEXT the first of those of other conversations that
+    go before it by `live_share` (0 or 1), priority or `soonest_expiry_first`; for GONE the one that replaced it."""
+
+
+@dataclass(frozen=True)
 class Message:
     """A message at the time of the call that returned it."""
 
@@ -70,7 +84,7 @@ class Message:
     """Of a recorded message; None: a message to send."""
     status: Status
     body: bytes | None = field(repr=False)
-    """None when `list` was called with bodies=False."""
+    """None when `list` was called with bodies=False, and of a message that is gone (`wait`, `send`)."""
     body_size: int
     preview: str
     """The first 100 characters of the body as text."""
@@ -103,6 +117,8 @@ class Message:
     failure_before: Failure | None = None
     """What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as
     offline."""
+    explanation: Explanation | None = None
+    """From `wait` and `send`: why it is not sent yet; otherwise None."""
 
     @property
     def text(self) -> str:
@@ -184,20 +200,6 @@ class Conversation:
     """Its newest message by time, without the body."""
     title: str | None = None
     """Of `MessageQueue.set_title`; None: it has none."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a message is not sent yet."""
-
-    code: Reason
-    text: str
-    """One sentence for a person."""
-    until: datetime | None
-    """When that reason ends, if it is known."""
-    behind: str | None
-    """The id of the message before it, for BEHIND and BLOCKED; for NEXT the first of those of other conversations that
-    go before it by `live_share` (0 or 1), priority or `soonest_expiry_first`."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ._polling import Polling
 from ._queries import Queries
 from ._registration import Registration, require_callable
 from ._sending import Sending
+from ._waits import Waits
 from .enums import Callbacks, Connectivity, FinalFailure, Mode, OnFull, Refused, Result
 from .errors import Error
 from .models import BatchOptions
@@ -232,6 +233,7 @@ class MessageQueue:
         self._queries = Queries(handle)
         self._drains = Drains(handle, self._queries)
         self._sending = Sending(handle)
+        self._waits = Waits(handle, self._commands)
         self._environment = Environment(handle)
         self._control = Control(handle, self._path)
         self._polling = Polling(handle)
@@ -340,6 +342,8 @@ class MessageQueue:
     retry: Final = forward("_commands", Commands.retry)
     send_now: Final = forward("_commands", Commands.send_now)
     mark: Final = forward("_commands", Commands.mark)
+    wait: Final = forward("_waits", Waits.wait)
+    send: Final = forward("_waits", Waits.send)
 
     # ---------------------------------------------------------------- many messages
 

@@ -11,8 +11,8 @@ from typing import TypeVar
 from .. import _abi
 from .._callbacks import EventHandler
 from ..enums import Stop
-from ..errors import ClosedError, ForkedError
-from ..models import Report
+from ..errors import ClosedError, ConflictError, ForkedError
+from ..models import Message, Report
 from ..queue import MessageQueue
 from ._attempts import Attempts, BatchTransport, Transport
 from ._bridge import Bridge
@@ -44,6 +44,7 @@ class Session:
         self.changes = Executor("msgqueue changes")
         self.reads = Executor("msgqueue reads", _READ_THREADS)
         self._drains: set[asyncio.Future[Report]] = set()
+        self._waits: set[asyncio.Future[Message]] = set()
         self._queue: MessageQueue | None = None
         self._closed: asyncio.Future[BaseException | None] | None = None
         executors = (self.changes, self.reads, self.attempts.answers)
@@ -141,6 +142,27 @@ class Session:
         finally:
             waiter.cancel()
 
+    def check_may_wait(self) -> None:
+        """Refuses a wait for an outcome inside an attempt, which the outcome may need to end first."""
+        _ = self.queue
+        if self.attempts.is_inside:
+            raise ConflictError("an attempt cannot wait for the outcome of a message of its own queue")
+
+    async def wait(self, id: bytes, timeout_ms: int) -> Message:
+        """Waits for the outcome of a message, without a thread that waits."""
+        queue = self.queue
+        waiter: asyncio.Future[Message] = self._loop.create_future()
+        self._waits.add(waiter)
+        waiter.add_done_callback(self._waits.discard)
+        bridge = self._bridge
+        try:
+            await self.reads.run(
+                lambda: queue._waits.start(id, timeout_ms, lambda found: bridge.post(partial(_end, waiter, found)))
+            )
+            return await waiter
+        finally:
+            waiter.cancel()
+
     async def close(self, timeout: float | None) -> None:
         """Closes the queue. The first caller gets the exception, if any; the others only wait.
 
@@ -167,6 +189,9 @@ class Session:
             # The library reports the end of every drain, unless an event handler does not return.
             if not waiter.done():
                 waiter.set_exception(ClosedError("the queue was closed before the end of the drain was reported"))
+        for wait in list(self._waits):
+            if not wait.done():
+                wait.set_exception(ClosedError("the queue is closed"))
         self._stop()
         if self._closed is not None:
             set_result(self._closed, problem)
@@ -175,6 +200,15 @@ class Session:
         self._finalizer.detach()
         for executor in (self.changes, self.reads, self.attempts.answers):
             executor.stop()
+
+
+def _end(waiter: asyncio.Future[Message], found: Message | BaseException) -> None:
+    if waiter.done():
+        return
+    if isinstance(found, BaseException):
+        waiter.set_exception(found)
+    else:
+        waiter.set_result(found)
 
 
 def _start_drain(queue: MessageQueue, options: _abi.DrainOptions) -> Report:

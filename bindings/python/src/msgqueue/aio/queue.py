@@ -16,7 +16,7 @@ from .._drains import drain_options
 from .._handle import CLOSE_TIMEOUT, block_timeout, refuse_copy
 from .._registration import require_callable
 from ..errors import ConflictError, Error
-from ..models import BatchOptions, Draft, Report
+from ..models import BatchOptions, Draft, Message, Report
 from ._attempts import BatchTransport, Transport
 from ._calls import Calls, answers, changes, changes_long, reads, reads_long
 from ._events import EventReader
@@ -258,6 +258,84 @@ class MessageQueue:
     retry: Final = changes(PolledQueue.retry)
     send_now: Final = changes(PolledQueue.send_now)
     mark: Final = changes(PolledQueue.mark)
+
+    async def wait(self, id: str, timeout: float | None = None) -> Message:
+        """Waits for the first outcome of a message since it was enqueued, and returns the message as it is then.
+
+        As `msgqueue.MessageQueue.wait`. Cancelled, it only stops waiting.
+
+        Args:
+            id: The message.
+            timeout: Seconds after which it returns the message as it is then: SENDING, or QUEUED with the explanation
+                NEXT, BEHIND or RATE. None: without end.
+
+        Raises:
+            NotFoundError: There is no such message, or it is gone and its outcome is not known.
+            CorruptError: The message is damaged.
+            ConflictError: Called inside an attempt.
+            ClosedError: The queue is closed, or was closed while this waited.
+        """
+        name, limit = _arguments.text("id", id), _arguments.timeout("timeout", timeout)
+        session = self._calls.opened
+        session.check_may_wait()
+        return await session.wait(name, limit)
+
+    async def send(
+        self,
+        body: Body,
+        *,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        id: str | None = None,
+        not_before: Time | None = None,
+        delay: Duration | None = None,
+        expires_at: Time | None = None,
+        unmetered_only: bool = False,
+        replace_key: str | None = None,
+        priority: int = 0,
+        timeout: float | None = None,
+    ) -> Message:
+        """Stores one message as `enqueue` does, and waits for its outcome as `wait` does.
+
+        Whatever ends the wait, also when it is cancelled, a message that is stored will be sent like any other.
+
+        Args:
+            body: As for `enqueue`.
+            conversation: As for `enqueue`.
+            metadata: As for `enqueue`.
+            id: As for `enqueue`.
+            not_before: As for `enqueue`.
+            delay: As for `enqueue`.
+            expires_at: As for `enqueue`.
+            unmetered_only: As for `enqueue`.
+            replace_key: As for `enqueue`.
+            priority: As for `enqueue`.
+            timeout: As for `wait`.
+
+        Returns:
+            The message, which was sent, has failed, or is queued with an explanation.
+
+        Raises:
+            Error: As `enqueue`; then nothing was stored.
+            ConflictError: Called inside an attempt; then nothing was stored.
+            ClosedError: The queue is closed, or was closed while this waited; the message may be stored.
+        """
+        limit = _arguments.timeout("timeout", timeout)
+        session = self._calls.opened
+        session.check_may_wait()
+        made = await self.enqueue(
+            body,
+            conversation=conversation,
+            metadata=metadata,
+            id=id,
+            not_before=not_before,
+            delay=delay,
+            expires_at=expires_at,
+            unmetered_only=unmetered_only,
+            replace_key=replace_key,
+            priority=priority,
+        )
+        return await session.wait(made.encode(), limit)
 
     # ---------------------------------------------------------------- many messages
 
