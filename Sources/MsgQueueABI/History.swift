@@ -164,7 +164,7 @@ private func copy<Field>(_ numbers: [Int64], to field: inout Field) {
 
 @_cdecl("msgq_stats_text") @implementation
 public func msgq_stats_text(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!) -> msgq_result {
-    give(out) { () throws(QueueError) in try Engine.prometheus([try Handles.engine(queue)]) }
+    give(out) { () throws(QueueError) in try Metrics.prometheus(of: [try Handles.engine(queue)]) }
 }
 
 @_cdecl("msgq_stats_text_all") @implementation
@@ -178,7 +178,7 @@ public func msgq_stats_text_all(
             let queues = try require(queues, "queues")
             for index in 0..<count { engines.append(try Handles.engine(queues[index])) }
         }
-        return try Engine.prometheus(engines)
+        return try Metrics.prometheus(of: engines)
     }
 }
 

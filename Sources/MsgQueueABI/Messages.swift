@@ -279,7 +279,7 @@ public func msgq_clear_failed(
 public func msgq_backup(_ queue: OpaquePointer!, _ path: UnsafePointer<CChar>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        try engine.backup(to: try text(try require(path, "path"), "path"))
+        try LongReads(engine).backup(to: try text(try require(path, "path"), "path"))
     }
 }
 

@@ -22,14 +22,14 @@ public func msgq_open_simulated(
         let out = try require(out, "out")
         let path = try text(try require(path, "path"), "path")
         let options = try options.map { pointer throws(QueueError) in try read(pointer) } ?? Options()
-        out.pointee = Handles.add(try Engine.openSimulated(path: path, options: options, start: start_ms == 0 ? nil : start_ms, seed: seed))
+        out.pointee = Handles.add(try SimulatedTime.open(path: path, options: options, start: start_ms == 0 ? nil : start_ms, seed: seed))
     }
 }
 
 @_cdecl("msgq_advance") @implementation
 public func msgq_advance(_ queue: OpaquePointer!, _ ms: Int64, _ now_ms: UnsafeMutablePointer<Int64>!) -> msgq_result {
     status { () throws(QueueError) in
-        let now = try Handles.engine(queue).advance(ms)
+        let now = try SimulatedTime.advance(Handles.engine(queue), by: ms)
         now_ms?.pointee = now
     }
 }

@@ -9,7 +9,7 @@ public func msgq_wait(
 ) -> msgq_result {
     status(queue, id) { engine, id throws(QueueError) in
         let out = try require(out, "out")
-        let ending = try engine.wait(id, timeout: timeout(timeout_ms))
+        let ending = try OutcomeWait(engine).wait(id, timeout: timeout(timeout_ms))
         out.pointee = try block(ending.message)
         guard !ending.isTimeout else { throw QueueError(.timeout, "no outcome of message \(id) within the time; its message says more") }
     }
@@ -22,7 +22,7 @@ public func msgq_wait_async(
 ) -> msgq_result {
     let host = HostContext(pointer: context, release: nil)
     return status(queue, id) { engine, id throws(QueueError) in
-        try engine.wait(id, timeout: timeout(timeout_ms)) { ending in
+        try OutcomeWait(engine).wait(id, timeout: timeout(timeout_ms)) { ending in
             guard let done else { return }
             report(ending, done, host)
         }

@@ -16,7 +16,7 @@ extension MessageQueue {
     ///
     /// - Throws: `.invalid` if a queue occurs twice.
     public static func prometheus(of queues: [MessageQueue]) throws(Error) -> String {
-        try Engine.prometheus(queues.map { $0.engine })
+        try Metrics.prometheus(of: queues.map { $0.engine })
     }
 
     /// Returns one line about the queue, or about one conversation, for users; "" if nothing is queued, being sent, failed or paused.
@@ -28,7 +28,7 @@ extension MessageQueue {
     /// Writes a consistent copy of the store to a new file.
     ///
     /// - Throws: `.conflict` if the file exists.
-    public func backup(to path: String) throws(Error) { try engine.backup(to: path) }
+    public func backup(to path: String) throws(Error) { try LongReads(engine).backup(to: path) }
 
     // MARK: Sending
 

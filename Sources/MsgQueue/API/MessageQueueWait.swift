@@ -51,10 +51,10 @@ extension MessageQueue {
 
     private func outcome(of id: String, _ timeout: Duration?) async throws(Error) -> Message {
         let wait = TaskWait<Result<Waiter.Ending, Error>>()
-        let waiter = try engine.wait(id, timeout: timeout?.milliseconds) { wait.end($0) }
+        let waiter = try OutcomeWait(engine).wait(id, timeout: timeout?.milliseconds) { wait.end($0) }
         guard let result = await wait.value() else {
-            engine.stopWaiting(waiter)
-            return Message(try engine.wait(id, timeout: 0).message)
+            OutcomeWait(engine).stopWaiting(waiter)
+            return Message(try OutcomeWait(engine).wait(id, timeout: 0).message)
         }
         return Message(try result.get().message)
     }

@@ -17,7 +17,7 @@ struct ControlCalls: Sendable {
             return Self.answer(try engine.conversationsByTime(before: before, limit: limit), limit)
         case .setTitle(let title, let conversation): try engine.setTitle(title, of: conversation)
         case .stats: return JSONValue(try engine.statistics().0)
-        case .statsText: return ["text": .string(Metrics.prometheus([try engine.metrics()]))]
+        case .statsText: return ["text": .string(try Metrics.prometheus(of: [engine]))]
         case .state: return JSONValue(try engine.state())
         case .banner(let conversation): return ["text": .string(try engine.banner(conversation))]
         case .retry(let id): try engine.retry(id)
@@ -49,8 +49,8 @@ struct ControlCalls: Sendable {
         case .deleteConversation(let conversation): return ["count": .integer(try engine.deleteConversation(conversation))]
         case .backup(let path):
             guard path.utf8.first == 0x2f else { throw QueueError(.invalid, "backup: path must be absolute") }
-            try engine.backup(to: path, isCancelled: isCancelled)
-        case .check: return JSONValue(try engine.checkInUse(isCancelled: isCancelled))
+            try LongReads(engine).backup(to: path, isCancelled: isCancelled)
+        case .check: return JSONValue(try LongReads(engine).check(isCancelled: isCancelled))
         default: throw QueueError(.internal, "the call ends at once")
         }
         return [:]

@@ -1,6 +1,4 @@
-import Glibc
-
-/// The calls that read. All except `backup` enter by `reading`.
+/// The calls that read. All enter by `reading`.
 extension Engine {
     package func message(id: String) throws(QueueError) -> Message {
         try DraftRule.check(id: id)
@@ -44,24 +42,6 @@ extension Engine {
         try reading { () throws(QueueError) in try reader.statistics() }
     }
 
-    /// Returns the statistics and counts under the store's path.
-    package func metrics() throws(QueueError) -> Metrics {
-        try reading { () throws(QueueError) in
-            let (statistics, counts) = try reader.statistics()
-            return Metrics(name: reader.storePath, statistics: statistics, counts: counts)
-        }
-    }
-
-    /// Returns the metrics of these queues in the Prometheus text format.
-    package static func prometheus(_ engines: [Engine]) throws(QueueError) -> String {
-        guard Set(engines.map(ObjectIdentifier.init)).count == engines.count else {
-            throw QueueError(.invalid, "a queue occurs twice")
-        }
-        var metrics: [Metrics] = []
-        for engine in engines { metrics.append(try engine.metrics()) }
-        return Metrics.prometheus(metrics)
-    }
-
     /// The version of SQLite that the process uses.
     package static var sqliteVersion: String { SQLiteVersion.text }
 
@@ -75,36 +55,5 @@ extension Engine {
     /// Returns the content of a summary event.
     func summary() throws(QueueError) -> (Counts, Network) {
         try reading { () throws(QueueError) in (writes.counts, context.core.scheduler.network) }
-    }
-
-    /// Reads every message and compares it with its checksum, and compares what is derived from them, in small steps with the queue in
-    /// use.
-    /// Throws `closed` when `isCancelled` returns true.
-    func checkInUse(isCancelled: () -> Bool) throws(QueueError) -> CheckReport {
-        try reading { () throws(QueueError) in try context.store.requestCheck() }
-        defer { context.lock.withLock { context.store.requestedCheck = nil } }
-        while true {
-            guard !isCancelled() else { throw QueueError(.closed, "the check was cancelled") }
-            if let report = try reading({ () throws(QueueError) in try context.store.requestedCheckStep() }) { return report }
-            // Let threads that wait for the lock run first.
-            usleep(500)
-        }
-    }
-
-    /// Copies the store in small steps and releases the lock between them, so that other calls wait for one step at most. Throws `closed`
-    /// when `isCancelled` returns true.
-    package func backup(to path: String, isCancelled: () -> Bool = { false }) throws(QueueError) {
-        let copy = try input { () throws(QueueError) in try backups.begin(to: path) }
-        do throws(QueueError) {
-            while try input({ () throws(QueueError) in try backups.takeStep(of: copy) }) {
-                guard !isCancelled() else { throw QueueError(.closed, "the copy was cancelled") }
-                // Let threads that wait for the lock run first.
-                usleep(100)
-            }
-            try copy.finish()
-        } catch {
-            context.lock.withLock { backups.abandon(copy) }
-            throw error
-        }
     }
 }
