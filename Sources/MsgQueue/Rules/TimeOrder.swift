@@ -5,6 +5,10 @@ package struct TimePlace: Sendable, Equatable, Comparable {
 
     package init(_ time: Int64, _ sequence: Int64) { (self.time, self.sequence) = (time, sequence) }
 
+    /// The part of a time that is in the checksum of its conversation: all of it up to the end of the year 9999. The sum of a damaged
+    /// store's times must not overflow.
+    static let proofMask: Int64 = 1 << 48 - 1
+
     package static func < (left: TimePlace, right: TimePlace) -> Bool { (left.time, left.sequence) < (right.time, right.sequence) }
 }
 

@@ -86,7 +86,7 @@ struct Derived {
                 i.last_seq = (SELECT max(m.seq) FROM message AS m INDEXED BY message_conversation
                   WHERE m.indexed = 1 AND m.conversation = i.name)
                 AND i.proof = 3 * i.queued + 5 * i.sent + 7 * i.delivered + 11 * i."read" + 13 * i.failed + 17 * i.received
-                  + 19 * i.unread + 23 * i.unsent_bytes + 29 * i.last_seq\(isTimed ? " + 31 * i.last_time + 37 * i.time_seq" : "")
+                  + 19 * i.unread + 23 * i.unsent_bytes + 29 * i.last_seq\(isTimed ? newestProof : "")
                 AND EXISTS (SELECT 1 FROM conversation AS c INDEXED BY conversation_recent WHERE c.last_seq = i.last_seq AND c.name = i.name)
                 \(isTimed ? "AND \(newestFits)" : "")
                 """)
@@ -101,6 +101,8 @@ struct Derived {
         )
         return isTimed ? [table, recent, time] : [table, recent]
     }
+
+    private static let newestProof: SQL = " + 31 * (i.last_time & \(number: TimePlace.proofMask)) + 37 * i.time_seq"
 
     /// Whether the newest message by time of a conversation `i` is right: it exists, and no other is newer. It is 0 without messages in the
     /// indexes by time.

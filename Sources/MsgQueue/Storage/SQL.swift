@@ -46,7 +46,7 @@ struct SQL: ExpressibleByStringInterpolation {
             append((0..<rows).map { row in "(" + (1...width).map { "?\(row * width + $0)" }.joined(separator: ", ") + ")" })
         }
 
-        mutating func appendInterpolation(number: Int) { text += "\(number)" }
+        mutating func appendInterpolation(number: some BinaryInteger) { text += "\(number)" }
 
         /// Appends the parameters of the columns, for the values of INSERT. The columns in `zero` get the literal 0 instead.
         mutating func appendInterpolation<Column: Columns>(parameters columns: Column.Type, zero: [Column] = []) {

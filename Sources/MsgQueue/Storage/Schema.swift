@@ -118,7 +118,7 @@ enum Schema {
     private static let messageAdditions = ["time_at", "expiry_boot", "expiry_uptime"].map(number)
 
     /// The time and the sequence number of the message with the latest time; 0: all messages of the conversation have a `time_at` of 0. In
-    /// `proof` they are multiplied by 31 and 37.
+    /// `proof` the low 48 bits of the time are multiplied by 31, and the number by 37.
     private static let conversationAdditions = ["last_time", "time_seq"].map(number)
 
     private static func number(_ column: String) -> String { "\(column) INTEGER NOT NULL DEFAULT 0" }

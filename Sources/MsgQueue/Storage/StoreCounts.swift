@@ -148,7 +148,7 @@ extension Store {
         var proof = 3 &* counts.queued &+ 5 &* counts.sent &+ 7 &* counts.delivered
         proof = proof &+ 11 &* counts.read &+ 13 &* counts.failed &+ 17 &* counts.received
         proof = proof &+ 19 &* counts.unread &+ 23 &* counts.unsentBytes &+ 29 &* last
-        return proof &+ 31 &* newest.time &+ 37 &* newest.sequence
+        return proof &+ 31 &* (newest.time & TimePlace.proofMask) &+ 37 &* newest.sequence
     }
 
     /// The counts of all messages. Those being sent count as queued.

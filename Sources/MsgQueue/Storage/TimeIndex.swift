@@ -113,9 +113,11 @@ extension Store {
         guard !changedTimes.isEmpty else { return }
         let names = changedTimes
         changedTimes.removeAll(keepingCapacity: true)
+        let mask: SQL = "\(number: TimePlace.proofMask)"
         let update = try database.statement(
             """
-            UPDATE conversation SET last_time = ?2, time_seq = ?3, proof = proof + 31 * (?2 - last_time) + 37 * (?3 - time_seq)
+            UPDATE conversation SET last_time = ?2, time_seq = ?3,
+              proof = proof + 31 * ((?2 & \(mask)) - (last_time & \(mask))) + 37 * (?3 - time_seq)
             WHERE name = ?1 AND (last_time != ?2 OR time_seq != ?3)
             """)
         for name in names {
