@@ -1769,10 +1769,10 @@ msgq_result msgq_control_stop(msgq_queue *queue);
  * Everything else is as in production: the store is a real file. `seed` determines what is random,
  * as in delays and ids. A queue that was opened by msgq_open keeps the system's clock.
  *
- * The queue is polled (MSGQ_CALLBACKS_POLL, also where `options` says THREADS), and is meant for
- * one thread: a call on another one may see any time. msgq_fd tells callbacks, not that something
- * is due. Each opening counts as a boot of its own. An attempt that answers PENDING times out when the
- * clock is moved that far.
+ * The queue is polled (MSGQ_CALLBACKS_POLL, also where `options` says MSGQ_CALLBACKS_THREAD), and
+ * is meant for one thread: a call on another one may see any time. msgq_fd tells callbacks, not
+ * that something is due. Each opening counts as a boot of its own. An attempt that answers PENDING
+ * times out when the clock is moved that far.
  * Errors: those of msgq_open; INVALID (start_ms, POLL_TIMER).
  */
 msgq_result msgq_open_simulated(const char *path, const msgq_options *options, int64_t start_ms,
