@@ -143,7 +143,7 @@ def test_R11_further_clicks_while_it_is_retried_are_ignored(opened: Opener, show
     assert page.texts(".notice") == []
 
 
-def test_R15_a_retry_while_offline_says_so_and_the_message_stays_failed(
+def test_R15_R17_a_retry_while_offline_says_so_and_the_message_stays_failed(
     opened: Opener, show: Shower, transport: Transport
 ) -> None:
     queue = opened()
@@ -154,7 +154,8 @@ def test_R15_a_retry_while_offline_says_so_and_the_message_stays_failed(
     page.press("Retry")
     sentence = "No internet connection. Your message is saved and you can retry later."
     page.see(".notice p", sentence)
-    page.see(f"{page.row(id)} .sentence", sentence)
+    rejected = "The server did not accept this message. You can change it and retry."
+    page.see(f"{page.row(id)} .sentence", f"{sentence} Before that: {rejected}")
     assert queue.get(id).status is Status.FAILED
 
 
