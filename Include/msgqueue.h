@@ -972,9 +972,12 @@ typedef struct msgq_explanation {
   int64_t until_ms;          /* 0: not known */
   char behind[MSGQ_ID_SIZE]; /* "": none */
   char text[256];            /* one sentence for a person */
+  uint32_t retries; /* how many retries the options permit: a message with the reason RETRYING is
+                       waiting for retry `retries_used` of them, or was skipped. 0: none, or not
+                       known (maintenance, read_only) */
 } msgq_explanation;
 
-#define MSGQ_EXPLANATION_INIT { sizeof(msgq_explanation), MSGQ_REASON_NONE, 0, "", "" }
+#define MSGQ_EXPLANATION_INIT { sizeof(msgq_explanation), MSGQ_REASON_NONE, 0, "", "", 0 }
 
 typedef struct msgq_message {
   uint32_t struct_size;
@@ -1011,7 +1014,8 @@ typedef struct msgq_message {
   /* What failed before, when `failure` does not show it: while an attempt is in flight, and after
      one that ended as MSGQ_FAILURE_OFFLINE; NULL otherwise, and when nothing failed */
   const msgq_failure *failure_before;
-  const msgq_explanation *explanation; /* from msgq_wait: why it is not sent yet; otherwise NULL */
+  /* Why it is not sent yet: from msgq_wait, and from msgq_list with with_reasons; otherwise NULL */
+  const msgq_explanation *explanation;
 } msgq_message;
 
 /* One message by id. Free it with msgq_message_free. Reads the store. Errors: NOT_FOUND. */
@@ -1181,10 +1185,11 @@ typedef struct msgq_filter {
      sequence `after`, which may be gone or have changed; with `after` 0 the page that begins at
      this time. Otherwise 0 (INVALID) */
   int64_t after_time_ms;
+  bool with_reasons; /* false. Each message has its `explanation`, as msgq_explain gives it */
 } msgq_filter;
 
 #define MSGQ_FILTER_INIT \
-  { sizeof(msgq_filter), NULL, 0, 0, 50, false, false, MSGQ_ORDER_SEQUENCE, 0 }
+  { sizeof(msgq_filter), NULL, 0, 0, 50, false, false, MSGQ_ORDER_SEQUENCE, 0, false }
 
 void msgq_filter_init(msgq_filter *filter);
 
@@ -1230,6 +1235,7 @@ typedef struct msgq_conversation {
   const msgq_counts *counts;
   const msgq_message *last; /* its newest message by time, without the body */
   const char *title;        /* msgq_set_title; NULL: none */
+  bool paused;              /* by msgq_pause with its name, whether the queue is paused or not */
 } msgq_conversation;
 
 /* A page of conversations. */

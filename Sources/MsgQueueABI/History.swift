@@ -52,7 +52,7 @@ private func write(_ page: [Conversation], to out: UnsafeMutablePointer<OpaquePo
             let title = conversation.title.flatMap { block.string($0) }
             target?[index] = msgq_conversation(
                 struct_size: UInt32(MemoryLayout<msgq_conversation>.stride), name: name, counts: counts,
-                last: last.map { UnsafePointer($0) }, title: title)
+                last: last.map { UnsafePointer($0) }, title: title, paused: conversation.isPaused)
         }
     }
     out.pointee = OpaquePointer(memory)
@@ -101,6 +101,7 @@ extension msgq_explanation {
         until_ms = explanation.until
         copy(explanation.behind ?? "", to: &behind)
         copy(explanation.text, to: &text)
+        retries = explanation.retries
     }
 }
 

@@ -198,7 +198,7 @@ public func msgq_list(
 }
 
 private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> Filter {
-    let given = try Structs.read(pointer, "msgq_filter", over: defaultFilter, flags: [\.newest_first, \.without_bodies])
+    let given = try Structs.read(pointer, "msgq_filter", over: defaultFilter, flags: [\.newest_first, \.without_bodies, \.with_reasons])
     // No sequence is larger than an Int64.
     let after = Int64(clamping: given.after)
     guard let order = ListOrder(rawValue: Int32(bitPattern: given.order.rawValue)) else {
@@ -208,7 +208,7 @@ private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> F
         conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") },
         statuses: given.statuses == 0 ? .unsent : StatusSet(rawValue: given.statuses), after: after,
         limit: given.limit == 0 ? 50 : Int(given.limit), newestFirst: given.newest_first, withoutBodies: given.without_bodies,
-        order: order, afterTime: given.after_time_ms)
+        order: order, afterTime: given.after_time_ms, withReasons: given.with_reasons)
 }
 
 @_cdecl("msgq_list_size") @implementation

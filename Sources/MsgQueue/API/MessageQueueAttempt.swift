@@ -29,6 +29,9 @@ extension MessageQueue {
         public let behind: String?
         /// One or two sentences for users.
         public let text: String
+        /// How many retries the options permit a message: one with the reason `retrying` waits for retry ``Message/retriesUsed`` of them,
+        /// or was skipped. 0: none, or not known (``Options/maintenance``, ``Options/readOnly``).
+        public let retries: Int
     }
 }
 
@@ -44,6 +47,7 @@ extension MessageQueue.Attempt {
 extension MessageQueue.Explanation {
     package init(_ explanation: MsgQueue.Explanation) {
         self.init(
-            reason: explanation.reason, until: .init(orNil: explanation.until), behind: explanation.behind, text: explanation.text)
+            reason: explanation.reason, until: .init(orNil: explanation.until), behind: explanation.behind, text: explanation.text,
+            retries: Int(explanation.retries))
     }
 }

@@ -128,7 +128,8 @@ extension MessageQueue.Explanation: Codable {
             reason: try fields.value("reason"),
             until: try fields.optional("until"),
             behind: try fields.optional("behind"),
-            text: try fields.value("text", or: ""))
+            text: try fields.value("text", or: ""),
+            retries: try fields.value("retries", or: 0))
     }
 
     /// Writes each property under its name.
@@ -138,6 +139,7 @@ extension MessageQueue.Explanation: Codable {
         try fields.encodeIfPresent(until, forKey: "until")
         try fields.encodeIfPresent(behind, forKey: "behind")
         try fields.encode(text, forKey: "text")
+        try fields.encode(retries, forKey: "retries")
     }
 }
 

@@ -8,7 +8,8 @@ extension MessageQueue.Conversation: Codable {
             name: try fields.value("name"),
             counts: try fields.value("counts"),
             last: try fields.value("last"),
-            title: try fields.optional("title"))
+            title: try fields.optional("title"),
+            isPaused: try fields.value("isPaused", or: false))
     }
 
     /// Writes each property under its name.
@@ -18,6 +19,7 @@ extension MessageQueue.Conversation: Codable {
         try fields.encode(counts, forKey: "counts")
         try fields.encode(last, forKey: "last")
         try fields.encodeIfPresent(title, forKey: "title")
+        try fields.encode(isPaused, forKey: "isPaused")
     }
 }
 

@@ -37,6 +37,8 @@ extension MessageQueue {
         public let last: Message
         /// ``MessageQueue/setTitle(_:of:)``; nil: it has none.
         public let title: String?
+        /// It was paused by its name (``MessageQueue/pause(conversation:)``), whether the queue is paused or not.
+        public let isPaused: Bool
 
         /// The name.
         public var id: String { name }
@@ -54,6 +56,8 @@ extension MessageQueue.Counts {
 
 extension MessageQueue.Conversation {
     package init(_ conversation: MsgQueue.Conversation) {
-        self.init(name: conversation.name, counts: .init(conversation.counts), last: .init(conversation.last), title: conversation.title)
+        self.init(
+            name: conversation.name, counts: .init(conversation.counts), last: .init(conversation.last), title: conversation.title,
+            isPaused: conversation.isPaused)
     }
 }

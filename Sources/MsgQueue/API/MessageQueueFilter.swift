@@ -18,6 +18,8 @@ extension MessageQueue {
         /// In the order by time: the page begins after the message with this time and the sequence `after`, which may be gone; without `after`
         /// at this time. nil: at the first message.
         public var afterTime: Timestamp?
+        /// Each message has its ``Message/explanation``: why it is not sent yet.
+        public var withReasons: Bool
 
         /// The order of a page.
         public enum Order: Int32, Sendable, CaseIterable {
@@ -30,7 +32,8 @@ extension MessageQueue {
         /// Creates a filter. The parameters are the properties of the same names.
         public init(
             conversation: String? = nil, statuses: Set<Status> = .unsent, after: Int64? = nil, limit: Int = 50,
-            newestFirst: Bool = false, withoutBodies: Bool = false, order: Order = .sequence, afterTime: Timestamp? = nil
+            newestFirst: Bool = false, withoutBodies: Bool = false, order: Order = .sequence, afterTime: Timestamp? = nil,
+            withReasons: Bool = false
         ) {
             self.conversation = conversation
             self.statuses = statuses
@@ -40,6 +43,7 @@ extension MessageQueue {
             self.withoutBodies = withoutBodies
             self.order = order
             self.afterTime = afterTime
+            self.withReasons = withReasons
         }
     }
 }
@@ -57,6 +61,6 @@ extension MessageQueue.Filter {
         MsgQueue.Filter(
             conversation: conversation, statuses: statuses.reduce(into: []) { $0.formUnion(StatusSet($1)) }, after: after ?? 0,
             limit: limit, newestFirst: newestFirst, withoutBodies: withoutBodies, order: order == .time ? .time : .sequence,
-            afterTime: afterTime?.millisecondsSince1970 ?? 0)
+            afterTime: afterTime?.millisecondsSince1970 ?? 0, withReasons: withReasons)
     }
 }

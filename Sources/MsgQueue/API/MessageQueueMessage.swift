@@ -52,7 +52,8 @@ extension MessageQueue {
         public let failure: Failure?
         /// What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as offline.
         public let failureBefore: Failure?
-        /// From ``MessageQueue/wait(for:timeout:)`` and ``MessageQueue/send(_:timeout:)``: why it is not sent yet; otherwise nil.
+        /// Why it is not sent yet, from ``MessageQueue/wait(for:timeout:)``, ``MessageQueue/send(_:timeout:)`` and a list with
+        /// ``Filter/withReasons``; otherwise nil.
         public let explanation: Explanation?
 
         /// The body as text; bytes that are not UTF-8 become replacement characters.

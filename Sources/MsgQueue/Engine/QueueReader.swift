@@ -30,6 +30,7 @@ final class QueueReader {
         }
         var page: [Message] = []
         for row in rows { page.append(try message(row, withBody: !filter.withoutBodies)) }
+        if filter.withReasons { try addReasons(to: &page, rows) }
         return page
     }
 
@@ -93,7 +94,8 @@ final class QueueReader {
             page.append(
                 Conversation(
                     name: outline.name.text, counts: writes.withSending(outline.counts, outline.name),
-                    last: try message(outline.last, withBody: false), title: outline.title))
+                    last: try message(outline.last, withBody: false), title: outline.title,
+                    isPaused: context.core.scheduler.isPaused(byName: outline.name)))
         }
         return page
     }

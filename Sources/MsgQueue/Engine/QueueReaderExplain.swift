@@ -8,17 +8,46 @@ extension QueueReader {
         return try explanation(Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now).explain(row), now)
     }
 
+    /// Explains each message of a page.
+    func addReasons(to page: inout [Message], _ rows: [Row]) throws(QueueError) {
+        let now = ports.moment
+        let explainer = Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now)
+        var ids: [Int64: String] = [:]
+        for (place, row) in rows.enumerated() where page.indices.contains(place) {
+            ids[row.sequence] = row.id
+            let isDamaged = row.damage != nil || row.progress.isDamaged
+            let answer = isDamaged ? Explainer<Store>.Answer.failed : try explainer.explain(row)
+            if let holder = answer.holder, ids[holder] == nil { ids[holder] = try store.row(at: holder, .none)?.id }
+            page[place].explanation = explanation(answer, behind: answer.holder.flatMap { ids[$0] }, now)
+        }
+    }
+
     func explanation(_ answer: Explainer<Store>.Answer, _ now: Moment) throws(QueueError) -> Explanation {
         let holder = try answer.holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
-        return Explanation(reason: answer.wait.reason, until: answer.wait.until, behind: holder, text: text(answer, now))
+        return explanation(answer, behind: holder, now)
+    }
+
+    private func explanation(_ answer: Explainer<Store>.Answer, behind holder: String?, _ now: Moment) -> Explanation {
+        Explanation(
+            reason: answer.wait.reason, until: answer.wait.until, behind: holder, text: text(answer, now), retries: permittedRetries)
+    }
+
+    /// In a store that is only looked at, the options of the program that sends are not known.
+    private var permittedRetries: UInt32 {
+        options.isObserving ? 0 : UInt32(clamping: RetryPolicy(options).steps)
     }
 
     private func text(_ answer: Explainer<Store>.Answer, _ now: Moment) -> String {
-        if answer.wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
-        if answer.wait.reason == .next, let hung = hungCalls { return Words.hung(hung) }
-        return Words.explanation(
-            answer.wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now),
+        let wait = answer.wait
+        if wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
+        if wait.reason == .next, let hung = hungCalls { return Words.hung(hung) }
+        if wait.reason == .paused, !context.core.scheduler.isPaused { return Words.conversationPaused }
+        let text = Words.explanation(
+            wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now),
             offlineReason: context.core.scheduler.offlineReason)
+        // What the message waits for, then that nothing is sent from here.
+        guard wait.reason.isWaiting, let observed = Words.noTransport(options) else { return text }
+        return "\(text) \(observed)"
     }
 
     /// The number of hung calls of the transport, if they use every slot; otherwise nil.

@@ -6,4 +6,6 @@ package struct Conversation: Sendable {
     package let last: Message
     /// nil: it has none.
     package let title: String?
+    /// By itself, whether the queue is paused or not.
+    package let isPaused: Bool
 }

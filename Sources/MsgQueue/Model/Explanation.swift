@@ -9,6 +9,8 @@ package struct Explanation: Sendable, Equatable {
     package let behind: String?
     /// One or two sentences for users.
     package let text: String
+    /// How many retries the options permit a message; 0 also if they are not known.
+    package var retries: UInt32 = 0
 }
 
 extension MessageQueue.Explanation {

@@ -20,10 +20,13 @@ package struct Filter: Sendable, Equatable {
     package var limit: Int
     package var newestFirst: Bool
     package var withoutBodies: Bool
+    /// Each message has its `explanation`.
+    package var withReasons: Bool
 
     package init(
         conversation: String? = nil, statuses: StatusSet = .unsent, after: Int64 = 0, limit: Int = 50,
-        newestFirst: Bool = false, withoutBodies: Bool = false, order: ListOrder = .sequence, afterTime: Int64 = 0
+        newestFirst: Bool = false, withoutBodies: Bool = false, order: ListOrder = .sequence, afterTime: Int64 = 0,
+        withReasons: Bool = false
     ) {
         self.conversation = conversation
         self.statuses = statuses
@@ -33,5 +36,6 @@ package struct Filter: Sendable, Equatable {
         self.withoutBodies = withoutBodies
         self.order = order
         self.afterTime = afterTime
+        self.withReasons = withReasons
     }
 }

@@ -40,7 +40,7 @@ package struct Message: Sendable {
     package let failure: Failure?
     /// The failure before the attempt in flight, or before one that ended as offline.
     package let failureBefore: Failure?
-    /// Why the message is not sent yet, if it was waited for.
+    /// Why the message is not sent yet, if it was waited for or the page was requested with reasons.
     package internal(set) var explanation: Explanation?
 
     package var metadata: [String: String] { Dictionary(pairs, uniquingKeysWith: { _, last in last }) }

@@ -110,6 +110,9 @@ package struct Options: Sendable, Equatable {
 
     package init() {}
 
+    /// The store is opened to be looked at or repaired. The program that sends has options of its own.
+    package var isObserving: Bool { readOnly || maintenance }
+
     package init(mode: Mode, backoff: Backoff = .automatic, maxInFlight: Int = 1) {
         self.mode = mode
         self.backoff = backoff

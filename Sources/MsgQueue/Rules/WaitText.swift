@@ -157,6 +157,7 @@ extension Words {
     }
 
     private static let maintenance = "The store is open for maintenance. Its program sends when it has the store open."
+    static let conversationPaused = "Sending is paused in this conversation."
     static let confirmation = "Waiting for your confirmation."
     private static let behind = "Another message of this conversation goes first."
     private static let metered = "Waiting for an unmetered connection."
@@ -239,4 +240,12 @@ extension Words {
 extension Explanation.Reason {
     /// The reason ends at a known time.
     package var isTimed: Bool { self == .retrying || self == .scheduled || self == .holding || self == .rate }
+
+    /// The message is queued, and something of its own or of its conversation holds it.
+    package var isWaiting: Bool {
+        switch self {
+        case .behind, .blocked, .retrying, .scheduled, .expired, .metered, .paused: true
+        default: false
+        }
+    }
 }

@@ -16,6 +16,7 @@ package struct Explainer<Queue: QueuedMessages> {
     /// Messages that count as `sending`.
     private let sending: Set<Int64>
     private let now: Moment
+    private let shared = SharedReads()
 
     /// The waits of one message that can follow one another: its two times and three holds. One more ends the search.
     private static var longestChain: Int { 6 }
@@ -43,10 +44,13 @@ package struct Explainer<Queue: QueuedMessages> {
         package let connected: Wait?
         /// The message that goes first, or that failed and blocks this one.
         package let holder: Int64?
+
+        /// Of a damaged message.
+        package static var failed: Answer { Answer(wait: Wait(reason: .failed), connected: nil, holder: nil) }
     }
 
     package func explain(_ row: Row) throws(QueueError) -> Answer {
-        let cause = try self.cause(row, scheduler, now)
+        let cause = try self.cause(row, scheduler, now, isAssumed: false)
         if cause.reason == .next, let found = ahead(of: row) {
             var wait = try wait(after: cause, row, scheduler)
             wait.ahead = found.ahead
@@ -75,7 +79,8 @@ package struct Explainer<Queue: QueuedMessages> {
 
     // MARK: The reason
 
-    private func cause(_ row: Row, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Cause {
+    /// `isAssumed`: the scheduler or the time is not the present one.
+    private func cause(_ row: Row, _ scheduler: Scheduler, _ now: Moment, isAssumed: Bool = true) throws(QueueError) -> Cause {
         if sending.contains(row.sequence) { return Cause(reason: .sending) }
         switch row.progress.status {
         case .sent, .delivered, .read: return Cause(reason: .done)
@@ -85,15 +90,19 @@ package struct Explainer<Queue: QueuedMessages> {
             guard scheduler.isForced(row.sequence) else { return Cause(reason: .failed) }
         case .queued: break
         }
-        return try cause(row.head, row.conversation, scheduler, now)
+        return try cause(row.head, row.conversation, scheduler, now, isAssumed: isAssumed)
     }
 
-    private func cause(_ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Cause {
+    private func cause(
+        _ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment, isAssumed: Bool = true
+    ) throws(QueueError) -> Cause {
         let flights = scheduler.flights.values.filter { $0.conversation == conversation }
         // The attempt timed out or has an outcome, but its call has not returned.
         if flights.contains(where: { $0.sequence == head.sequence }) { return Cause(reason: .sending, isEnding: true) }
         var holder = flights.map(\.sequence).min()
-        if holder == nil { holder = try firstHolder(head, conversation, scheduler, now) }
+        if holder == nil {
+            holder = try isAssumed ? firstHolder(head, conversation, scheduler, now) : presentHolder(head, conversation)
+        }
         let (reason, until) = scheduler.explain(head, conversation, holder: holder, now)
         switch reason {
         case .behind: return Cause(reason: reason, until: until, holder: holder)
@@ -119,6 +128,25 @@ package struct Explainer<Queue: QueuedMessages> {
             guard page.count == 64, let last = page.last else { return nil }
             after = last.sequence
         }
+    }
+
+    /// The same as things are now. Explanations of several messages share the search.
+    private func presentHolder(_ head: Head, _ conversation: Name) throws(QueueError) -> Int64? {
+        var search = shared.searches.removeValue(forKey: conversation) ?? SharedReads.Search()
+        defer { shared.searches[conversation] = search }
+        while search.holder == nil {
+            guard let next = search.heads.first else {
+                guard !search.isAtEnd else { return nil }
+                let page = try queue.queued(in: conversation, after: search.after, limit: 64)
+                (search.heads, search.isAtEnd) = (page[...], page.count < 64)
+                continue
+            }
+            guard next.sequence < head.sequence else { return nil }
+            search.heads.removeFirst()
+            search.after = next.sequence
+            if scheduler.holds(next, now) { search.holder = next.sequence }
+        }
+        return search.holder.flatMap { $0 < head.sequence ? $0 : nil }
     }
 
     // MARK: The prediction
@@ -255,7 +283,31 @@ package struct Explainer<Queue: QueuedMessages> {
     private func others(_ limit: Int, _ head: Head) throws(QueueError) -> (sequences: [Int64], counted: Int) {
         let counted = min(limit, Scheduler.scanChunk)
         guard counted > 0 else { return ([], 0) }
-        let first = try queue.queued(after: 0, limit: counted + sending.count + 1)
+        let first = try shared.first(queue, counted + sending.count + 1)
         return (first.map(\.head.sequence).filter { $0 != head.sequence && !sending.contains($0) }, counted)
+    }
+}
+
+/// What explanations of several messages read only once. The queue does not change meanwhile.
+private final class SharedReads {
+    /// The search for the first message of a conversation that blocks it.
+    struct Search {
+        var holder: Int64?
+        /// Messages up to this one do not block it.
+        var after: Int64 = 0
+        /// The next ones.
+        var heads: ArraySlice<Head> = []
+        var isAtEnd = false
+    }
+
+    var searches: [Name: Search] = [:]
+    private var first: (limit: Int, rows: [(conversation: Name, head: Head)])?
+
+    /// Returns the first queued messages.
+    func first(_ queue: some QueuedMessages, _ limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
+        if let first, first.limit == limit { return first.rows }
+        let rows = try queue.queued(after: 0, limit: limit)
+        first = (limit, rows)
+        return rows
     }
 }

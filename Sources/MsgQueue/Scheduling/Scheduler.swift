@@ -17,6 +17,7 @@ package struct Scheduler {
     let unmeteredOnly: Bool
     let triggerInterval: Int64
     let soonestExpiryFirst: Bool
+    let isObserving: Bool
 
     /// The number of calls that have not returned after their timeout and that are not counted against `maxInFlight`.
     static let hungCeiling = 16
@@ -186,6 +187,7 @@ package struct Scheduler {
         triggerInterval = options.triggerInterval
         budget = options.drainBatch == 0 ? Int.max : options.drainBatch
         soonestExpiryFirst = options.soonestExpiryFirst
+        isObserving = options.isObserving
         isRanked = options.soonestExpiryFirst
         turns = TurnRule(liveShare: options.liveShare)
     }
@@ -194,6 +196,9 @@ package struct Scheduler {
 
     /// Whether any attempt may start.
     var mayStart: Bool { network.isOnline && hasTransport && !isClosing && !isPaused }
+
+    /// Whether nothing is sent here, because the program that sends is another one.
+    var isOnlyLookedAt: Bool { isObserving && !hasTransport }
 
     /// Whether timers start attempts: in the foreground, or with the option `send_in_background`.
     var timersRun: Bool { !isInBackground || sendsInBackground }

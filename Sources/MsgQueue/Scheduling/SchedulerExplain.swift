@@ -4,6 +4,7 @@ extension Scheduler {
     package func explain(_ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)
     {
         let (reason, until) = explainWithoutRate(stored, conversation, holder: holder, now)
+        if isOnlyLookedAt { return reason.isWaiting ? (reason, until) : (.noTransport, 0) }
         guard reason == .next else { return (reason, until) }
         if let pace, !pace.isOpen(at: now.mono) { return (.rate, wall(pace.opening(at: now.mono), now)) }
         // What a person asked for waits for no other message.
@@ -16,8 +17,11 @@ extension Scheduler {
     ) -> (reason: Explanation.Reason, until: Int64) {
         let head = withExpectedWaits(stored, conversation, now)
         if now.mono < storageRetryAt { return (.storage, wall(storageRetryAt, now)) }
-        if !hasTransport { return (.noTransport, 0) }
-        if !network.isOnline { return (.offline, 0) }
+        // Where nothing is sent, what the message itself waits for says more.
+        if !isOnlyLookedAt {
+            if !hasTransport { return (.noTransport, 0) }
+            if !network.isOnline { return (.offline, 0) }
+        }
         if isPaused(conversation) { return (.paused, 0) }
         if isForced(head.sequence) { return (lanes[conversation]?.flight == nil ? .next : .behind, 0) }
         if lanes[conversation]?.flight != nil { return (.behind, 0) }

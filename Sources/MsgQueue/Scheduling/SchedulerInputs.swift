@@ -58,6 +58,11 @@ extension Scheduler {
         return !isPaused
     }
 
+    /// Whether somebody paused this conversation, which may be held by a removal as well.
+    package func isPaused(byName conversation: Name) -> Bool {
+        removals[conversation]?.isPausedAfterwards ?? pausedConversations.contains(conversation)
+    }
+
     package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
         let was: Bool
         if let conversation {

@@ -124,7 +124,7 @@ package struct ControlRequest: Sendable {
             conversation: fields.conversation, statuses: statuses.map { StatusSet($0.map { StatusSet($0) }) } ?? .unsent,
             after: fields.integer("after") ?? 0, limit: fields.limit, newestFirst: fields.flag("newest_first"),
             withoutBodies: !fields.flag("bodies"), order: fields.text("order") == "time" ? .time : .sequence,
-            afterTime: fields.integer("after_time_ms") ?? 0)
+            afterTime: fields.integer("after_time_ms") ?? 0, withReasons: fields.flag("reasons"))
     }
 
     private static func conversations(_ fields: Given) throws(QueueError) -> ControlCall {

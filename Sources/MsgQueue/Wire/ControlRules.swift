@@ -29,7 +29,7 @@ package struct ControlRule: Sendable {
                 conversation, Field(name: "statuses", kind: .words(WireWords.statuses)),
                 Field(name: "after", kind: .integer(0...Int64.max)),
                 limit, Field(name: "newest_first", kind: .boolean), Field(name: "bodies", kind: .boolean), order,
-                Field(name: "after_time_ms", kind: .integer(0...Int64.max)),
+                Field(name: "after_time_ms", kind: .integer(0...Int64.max)), Field(name: "reasons", kind: .boolean),
             ]),
         ControlRule(call: "get", fields: [message]), ControlRule(call: "explain", fields: [message]),
         ControlRule(call: "attempts", fields: [message]), ControlRule(call: "counts", fields: [conversation]),

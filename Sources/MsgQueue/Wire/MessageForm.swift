@@ -22,6 +22,7 @@ extension JSONValue {
             Member("failure", message.failure.map { JSONValue($0) } ?? .null),
             Member("failure_before", message.failureBefore.map { JSONValue($0) } ?? .null),
         ]
+        if let explanation = message.explanation { members.append(Member("explanation", JSONValue(explanation))) }
         self = .object(members)
     }
 
@@ -51,14 +52,14 @@ extension JSONValue {
     package init(_ explanation: Explanation) {
         self = [
             "reason": .string(WireWords.word(explanation.reason)), "until_ms": .integer(explanation.until),
-            "behind": JSONValue(explanation.behind), "text": .string(explanation.text),
+            "behind": JSONValue(explanation.behind), "text": .string(explanation.text), "retries": JSONValue(explanation.retries),
         ]
     }
 
     package init(_ conversation: Conversation) {
         self = [
             "name": .string(conversation.name), "counts": JSONValue(conversation.counts), "last": JSONValue(conversation.last),
-            "title": JSONValue(conversation.title),
+            "title": JSONValue(conversation.title), "paused": .bool(conversation.isPaused),
         ]
     }
 }

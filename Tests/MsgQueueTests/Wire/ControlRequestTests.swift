@@ -24,6 +24,7 @@ import Testing
                         conversation: "ana", statuses: [StatusSet(.sent), StatusSet(.read)], after: 5, limit: 1000, newestFirst: true,
                         withoutBodies: false))
             ),
+            (#""list","reasons":true"#, .list(Filter(withoutBodies: true, withReasons: true))),
             (#""get","message":"m""#, .get("m")), (#""explain","message":"m""#, .explain("m")),
             (#""attempts","message":"m""#, .attempts("m")),
             (#""counts","conversation":null"#, .counts(conversation: nil)), (#""counts","conversation":"a""#, .counts(conversation: "a")),

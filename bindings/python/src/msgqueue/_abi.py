@@ -141,6 +141,7 @@ class Explanation(Structure):
         ("until_ms", c_int64),
         ("behind", c_char * ID_SIZE),
         ("text", c_char * 256),
+        ("retries", c_uint32),
     ]
 
 
@@ -208,6 +209,7 @@ class Filter(Structure):
         ("without_bodies", c_bool),
         ("order", c_int),
         ("after_time_ms", c_int64),
+        ("with_reasons", c_bool),
     ]
 
 
@@ -237,6 +239,7 @@ class Conversation(Structure):
         ("counts", POINTER(Counts)),
         ("last", POINTER(Message)),
         ("title", c_char_p),
+        ("paused", c_bool),
     ]
 
 

@@ -147,6 +147,7 @@ def conversation(source: _abi.Conversation) -> Conversation:
         counts=counts(source.counts[0]),
         last=message(source.last[0]),
         title=_optional_text(source.title),
+        paused=source.paused,
     )
 
 
@@ -157,6 +158,7 @@ def explanation(source: _abi.Explanation) -> Explanation:
         text=_text(source.text),
         until=_optional_moment(source.until_ms),
         behind=_text(source.behind) or None,
+        retries=source.retries,
     )
 
 

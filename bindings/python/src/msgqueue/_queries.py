@@ -90,6 +90,7 @@ class Queries:
         bodies: bool = True,
         order: ListOrder = ListOrder.SEQUENCE,
         after_time: Time | None = None,
+        reasons: bool = False,
     ) -> builtins.list[Message]:
         """Returns a page of messages, in the order of sending or by time.
 
@@ -103,6 +104,7 @@ class Queries:
             order: By `sequence`, the order of sending, or by `time`, then by `sequence`.
             after_time: With ListOrder.TIME: the `time` of the last message of the page before, beside `after`; without
                 `after` the page begins at this time. None: the first page.
+            reasons: Each message has its `explanation`, as `explain` returns it.
         """
         wanted: _abi.Filter = _abi.sized(_abi.Filter)
         wanted.conversation = _arguments.optional_text("conversation", conversation)
@@ -113,6 +115,7 @@ class Queries:
         wanted.without_bodies = not _arguments.flag("bodies", bodies)
         wanted.order = _arguments.member("order", order, ListOrder)
         wanted.after_time_ms = _arguments.moment("after_time", after_time)
+        wanted.with_reasons = _arguments.flag("reasons", reasons)
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()
         handle.check(lib.msgq_list(handle.pointer, wanted, page))

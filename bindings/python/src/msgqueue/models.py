@@ -72,6 +72,9 @@ class Explanation:
     behind: str | None
     """The id of the message before it, for BEHIND and BLOCKED; for NEXT the first of those of other conversations that
     go before it by `live_share` (0 or 1), priority or `soonest_expiry_first`; for GONE the one that replaced it."""
+    retries: int = 0
+    """How many retries the options permit a message: one with RETRYING waits for retry `retries_used` of them, or was
+    skipped. 0: none, or not known (`maintenance`, `read_only`)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class Message:
     """What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as
     offline."""
     explanation: Explanation | None = None
-    """From `wait` and `send`: why it is not sent yet; otherwise None."""
+    """Why it is not sent yet: from `wait`, `send` and `list` with reasons=True; otherwise None."""
 
     @property
     def text(self) -> str:
@@ -200,6 +203,8 @@ class Conversation:
     """Its newest message by time, without the body."""
     title: str | None = None
     """Of `MessageQueue.set_title`; None: it has none."""
+    paused: bool = False
+    """By `MessageQueue.pause` with its name, whether the queue is paused or not."""
 
 
 @dataclass(frozen=True)
