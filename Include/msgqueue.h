@@ -1613,9 +1613,41 @@ typedef struct msgq_statistics {
                           without reserved space */
   uint64_t free_bytes; /* unused part of it: new messages use it, and a queue that is idle for some
                           seconds gives most of it back to the file system */
+  /* Ended attempts that were not sent: with a retryable failure (also when no retry was left), with
+     a final one, and those that ended as offline. */
+  uint64_t retryable;
+  uint64_t rejected;
+  uint64_t offline;
+  int64_t oldest_queued_ms; /* when the oldest queued message was enqueued; 0: none is queued */
 } msgq_statistics;
 
+/* Reads the store. */
 msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);
+
+/* What happened in one minute. */
+typedef struct msgq_minute {
+  uint32_t struct_size;
+  int64_t start_ms; /* by the present wall clock */
+  uint64_t enqueued;
+  uint64_t sent;
+  uint64_t failed_attempts; /* without those that ended as offline */
+  uint64_t failed;          /* messages that became failed */
+} msgq_minute;
+
+typedef struct msgq_minute_page msgq_minute_page;
+
+/* The last hour: consecutive minutes, the oldest first, at most 60, from the first one in which
+   something happened in this process. The last one has not ended. Free it with
+   msgq_minutes_free. */
+msgq_result msgq_minutes(msgq_queue *queue, msgq_minute_page **out);
+
+/* Number of minutes; 0 for NULL. */
+size_t msgq_minutes_size(const msgq_minute_page *page);
+
+/* Minute `index`, borrowed from the page; NULL when out of range. */
+const msgq_minute *msgq_minutes_at(const msgq_minute_page *page, size_t index);
+
+void msgq_minutes_free(msgq_minute_page *page);
 
 /* The same, with the counts, as Prometheus reads it (text format 0.0.4). Each sample has the label
    `queue` with the path of the store. Free it with msgq_text_free. Reads the store. */

@@ -150,9 +150,50 @@ public func msgq_stats(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq
         result.replaced = UInt64(clamping: statistics.replaced)
         result.file_bytes = UInt64(clamping: statistics.fileBytes)
         result.free_bytes = UInt64(clamping: statistics.freeBytes)
+        result.retryable = UInt64(clamping: statistics.retryable)
+        result.rejected = UInt64(clamping: statistics.rejected)
+        result.offline = UInt64(clamping: statistics.offline)
+        result.oldest_queued_ms = statistics.oldestQueuedAt
         Structs.write(result, to: out)
     }
 }
+
+private let minutesMark: UInt64 = 0x6d73_6771_6d69_6e73
+
+@_cdecl("msgq_minutes") @implementation
+public func msgq_minutes(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<OpaquePointer?>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let out = try require(out, "out")
+        let minutes = try engine.minutes()
+        let memory = try Block.make { block in
+            block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: minutesMark, count: minutes.count))
+            let target = block.reserve(msgq_minute.self, count: minutes.count)
+            for (index, minute) in minutes.enumerated() { target?[index] = msgq_minute(minute) }
+        }
+        out.pointee = OpaquePointer(memory)
+    }
+}
+
+extension msgq_minute {
+    fileprivate init(_ minute: Minute) {
+        self.init(
+            struct_size: UInt32(MemoryLayout<msgq_minute>.stride), start_ms: minute.startedAt,
+            enqueued: UInt64(clamping: minute.enqueued), sent: UInt64(clamping: minute.sent),
+            failed_attempts: UInt64(clamping: minute.failedAttempts), failed: UInt64(clamping: minute.failed))
+    }
+}
+
+@_cdecl("msgq_minutes_size") @implementation
+public func msgq_minutes_size(_ page: OpaquePointer!) -> Int { ArrayHeader.at(page, minutesMark)?.pointee.count ?? 0 }
+
+@_cdecl("msgq_minutes_at") @implementation
+public func msgq_minutes_at(_ page: OpaquePointer!, _ index: Int) -> UnsafePointer<msgq_minute>! {
+    ArrayHeader.element(page, minutesMark, index, msgq_minute.self)
+}
+
+@_cdecl("msgq_minutes_free") @implementation
+public func msgq_minutes_free(_ page: OpaquePointer!) { ArrayHeader.release(page, minutesMark) }
 
 /// Copies numbers into an array field of a struct.
 private func copy<Field>(_ numbers: [Int64], to field: inout Field) {

@@ -217,3 +217,105 @@ TEST(X9_queues_of_one_process_have_separate_samples) {
   scene_end(&first);
   scene_end(&second);
 }
+
+enum { minute = 60000 };
+
+static msgq_verdict reject(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)context;
+  out->kind = MSGQ_FAILURE_REJECTED;
+  return delivery->body_size == 1 ? MSGQ_VERDICT_SENT : MSGQ_VERDICT_REJECT;
+}
+
+static void check_minute(const msgq_minute_page *page, size_t index, int64_t start, uint64_t enqueued, uint64_t sent, uint64_t failed) {
+  const msgq_minute *found = msgq_minutes_at(page, index);
+  REQUIRE(found != NULL);
+  CHECK_NUMBER(sizeof *found, found->struct_size);
+  CHECK(llabs(found->start_ms - start) < minute);
+  CHECK_NUMBER(enqueued, found->enqueued);
+  CHECK_NUMBER(sent, found->sent);
+  CHECK_NUMBER(failed, found->failed);
+  CHECK_NUMBER(failed, found->failed_attempts);
+}
+
+TEST(X9_I9_the_last_hour_is_kept_by_the_minute) {
+  const int64_t start = 1700000000000;
+  struct scene scene;
+  msgq_minute_page *page = NULL;
+  int64_t now = 0;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  REQUIRE_OK(msgq_open_simulated(scene.path, &scene.options, start, 7, &scene.queue));
+  REQUIRE_OK(msgq_minutes(scene.queue, &page));
+  CHECK_NUMBER(0, msgq_minutes_size(page));
+  CHECK(msgq_minutes_at(page, 0) == NULL);
+  msgq_minutes_free(page);
+  CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, reject, NULL, NULL));
+  put(&scene, "a", "ana", "1");
+  put(&scene, "b", "ben", "22");
+  CHECK_RESULT(MSGQ_OK, msgq_advance(scene.queue, 3 * minute, &now));
+  put(&scene, "c", "cem", "1");
+  CHECK_RESULT(MSGQ_OK, msgq_advance(scene.queue, 1000, &now));
+  REQUIRE_OK(msgq_minutes(scene.queue, &page));
+  REQUIRE(msgq_minutes_size(page) == 4);
+  check_minute(page, 0, start, 2, 1, 1);
+  check_minute(page, 1, start + minute, 0, 0, 0);
+  check_minute(page, 3, start + 3 * minute, 1, 1, 0);
+  CHECK(msgq_minutes_at(page, 4) == NULL);
+  msgq_minutes_free(page);
+  /* The first minutes are forgotten, and nothing happened in the last ones. */
+  CHECK_RESULT(MSGQ_OK, msgq_advance(scene.queue, 57 * minute, &now));
+  REQUIRE_OK(msgq_minutes(scene.queue, &page));
+  CHECK_NUMBER(60, msgq_minutes_size(page));
+  check_minute(page, 0, start + minute, 0, 0, 0);
+  check_minute(page, 2, start + 3 * minute, 1, 1, 0);
+  check_minute(page, 59, start + 60 * minute, 0, 0, 0);
+  msgq_minutes_free(page);
+  CHECK_RESULT(MSGQ_OK, msgq_advance(scene.queue, INT64_C(2) * 1440 * minute, &now));
+  REQUIRE_OK(msgq_minutes(scene.queue, &page));
+  CHECK_NUMBER(60, msgq_minutes_size(page));
+  for (size_t index = 0; index < 60; index++) check_minute(page, index, now - (59 - (int64_t)index) * minute, 0, 0, 0);
+  msgq_minutes_free(page);
+  CHECK_RESULT(MSGQ_INVALID, msgq_minutes(scene.queue, NULL));
+  CHECK_NUMBER(0, msgq_minutes_size(NULL));
+  CHECK(msgq_minutes_at(NULL, 0) == NULL);
+  msgq_minutes_free(NULL);
+  scene_end(&scene);
+}
+
+TEST(X9_I9_attempts_are_counted_by_outcome_and_the_oldest_message_is_known) {
+  struct scene scene;
+  struct stub stub;
+  char *text = NULL;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_MANUAL;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  CHECK_NUMBER(0, statistics_of(&scene).oldest_queued_ms);
+  const msgq_verdict verdicts[] = { MSGQ_VERDICT_SENT, MSGQ_VERDICT_REJECT, MSGQ_VERDICT_RETRY, MSGQ_VERDICT_OFFLINE };
+  for (int number = 0; number < 4; number++) {
+    char id[8];
+    snprintf(id, sizeof id, "m%d", number);
+    stub.verdict = verdicts[number];
+    put(&scene, id, id, "1");
+    drain(&scene);
+  }
+  msgq_statistics statistics = statistics_of(&scene);
+  CHECK_NUMBER(1, statistics.sent);
+  CHECK_NUMBER(1, statistics.rejected);
+  CHECK_NUMBER(1, statistics.retryable); /* no retry is left in mode manual */
+  CHECK_NUMBER(1, statistics.offline);
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene.queue, "m3", &message));
+  CHECK_NUMBER(message->created_ms, statistics.oldest_queued_ms);
+  msgq_message_free(message);
+  REQUIRE_OK(msgq_stats_text(scene.queue, &text));
+  for (int number = 0; number < 4; number++) {
+    static const char *const outcomes[] = { "sent", "rejected", "retry", "offline" };
+    char sample[64];
+    snprintf(sample, sizeof sample, ",outcome=\"%s\"} 1\n", outcomes[number]);
+    CHECK(strstr(text, sample) != NULL);
+  }
+  CHECK(strstr(text, "msgqueue_oldest_queued_seconds{") != NULL);
+  msgq_text_free(text);
+  scene_end(&scene);
+}

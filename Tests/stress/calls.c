@@ -168,6 +168,8 @@ static void read_much(msgq_queue *queue, unsigned *seed) {
   msgq_statistics statistics = { .struct_size = sizeof statistics };
   msgq_state state = MSGQ_STATE_INIT;
   char *text = NULL;
+  msgq_minute_page *minutes = NULL;
+  filter.with_reasons = rand_r(seed) % 2 == 0;
   filter.newest_first = rand_r(seed) % 2 == 0;
   filter.statuses = MSGQ_STATUSES_ALL;
   switch (rand_r(seed) % 7) {
@@ -178,7 +180,10 @@ static void read_much(msgq_queue *queue, unsigned *seed) {
       if (msgq_conversations(queue, 0, 0, &page) == MSGQ_OK) msgq_conversations_free(page);
       break;
     case 2: msgq_count(queue, rand_r(seed) % 2 == 0 ? NULL : "o1", &counts); break;
-    case 3: msgq_stats(queue, &statistics); break;
+    case 3:
+      msgq_stats(queue, &statistics);
+      if (msgq_minutes(queue, &minutes) == MSGQ_OK) msgq_minutes_free(minutes);
+      break;
     case 5: msgq_get_state(queue, &state); break;
     case 4:
       if (msgq_stats_text(queue, &text) == MSGQ_OK) msgq_text_free(text);

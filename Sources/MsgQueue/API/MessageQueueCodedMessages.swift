@@ -218,6 +218,7 @@ extension MessageQueue.Filter: Codable {
         withoutBodies = try fields.value("withoutBodies", or: withoutBodies)
         order = try fields.value("order", or: order)
         afterTime = try fields.optional("afterTime")
+        withReasons = try fields.value("withReasons", or: withReasons)
     }
 
     /// Writes each property under its name.
@@ -231,6 +232,7 @@ extension MessageQueue.Filter: Codable {
         try fields.encode(withoutBodies, forKey: "withoutBodies")
         try fields.encode(order, forKey: "order")
         try fields.encodeIfPresent(afterTime, forKey: "afterTime")
+        try fields.encode(withReasons, forKey: "withReasons")
     }
 }
 

@@ -247,7 +247,11 @@ extension MessageQueue.Statistics: Codable {
             latencySum: try fields.duration("latencySum") ?? .zero,
             latencyMax: try fields.duration("latencyMax") ?? .zero,
             fileBytes: try fields.value("fileBytes", or: 0),
-            freeBytes: try fields.value("freeBytes", or: 0))
+            freeBytes: try fields.value("freeBytes", or: 0),
+            retryable: try fields.value("retryable", or: 0),
+            rejected: try fields.value("rejected", or: 0),
+            offline: try fields.value("offline", or: 0),
+            oldestQueuedAt: try fields.optional("oldestQueuedAt"))
     }
 
     /// Writes each property under its name.
@@ -270,5 +274,32 @@ extension MessageQueue.Statistics: Codable {
         try fields.encode(milliseconds: latencyMax, forKey: "latencyMax")
         try fields.encode(fileBytes, forKey: "fileBytes")
         try fields.encode(freeBytes, forKey: "freeBytes")
+        try fields.encode(retryable, forKey: "retryable")
+        try fields.encode(rejected, forKey: "rejected")
+        try fields.encode(offline, forKey: "offline")
+        try fields.encodeIfPresent(oldestQueuedAt, forKey: "oldestQueuedAt")
+    }
+}
+
+extension MessageQueue.Minute: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            startedAt: try fields.value("startedAt"),
+            enqueued: try fields.value("enqueued", or: 0),
+            sent: try fields.value("sent", or: 0),
+            failedAttempts: try fields.value("failedAttempts", or: 0),
+            failed: try fields.value("failed", or: 0))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(startedAt, forKey: "startedAt")
+        try fields.encode(enqueued, forKey: "enqueued")
+        try fields.encode(sent, forKey: "sent")
+        try fields.encode(failedAttempts, forKey: "failedAttempts")
+        try fields.encode(failed, forKey: "failed")
     }
 }

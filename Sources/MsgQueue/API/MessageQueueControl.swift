@@ -7,6 +7,10 @@ extension MessageQueue {
     /// Returns the statistics since the queue was opened.
     public func statistics() throws(Error) -> Statistics { Statistics(try engine.statistics().0) }
 
+    /// Returns the last hour: consecutive minutes, the oldest first, at most 60, from the first one in which something happened in this
+    /// process. The last one has not ended.
+    public func minutes() throws(Error) -> [Minute] { try engine.minutes().map(Minute.init) }
+
     /// Returns counts and statistics in the Prometheus text format 0.0.4.
     ///
     /// Each sample has the label `queue` with the path of the store.

@@ -76,6 +76,13 @@ extension MessageQueue.Conversation: CustomStringConvertible {
     public var description: String { "conversation \(String(reflecting: name)): \(counts)" }
 }
 
+extension MessageQueue.Minute: CustomStringConvertible {
+    /// The beginning and the numbers.
+    public var description: String {
+        "\(startedAt): \(enqueued) enqueued, \(sent) sent, \(failedAttempts) failed attempts, \(failed) failed"
+    }
+}
+
 extension MessageQueue.Counts: CustomStringConvertible {
     /// The numbers that are not 0: "2 queued, 1 failed".
     public var description: String {

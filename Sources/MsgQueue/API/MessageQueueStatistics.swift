@@ -39,6 +39,14 @@ extension MessageQueue {
         /// The unused part of the file. New messages use it, and a queue that is idle for some seconds gives most of it back to the file
         /// system.
         public let freeBytes: Int
+        /// Attempts that ended with a retryable failure, also when no retry was left.
+        public let retryable: Int
+        /// Attempts that ended with a final failure.
+        public let rejected: Int
+        /// Attempts that ended as offline.
+        public let offline: Int
+        /// When the oldest queued message was enqueued; nil: none is queued.
+        public let oldestQueuedAt: Timestamp?
 
         /// Returns the latency that this share (0 to 1) of the messages did not exceed, as the upper bound of its bucket; nil: none was
         /// sent.
@@ -47,6 +55,30 @@ extension MessageQueue {
                 .milliseconds($0)
             }
         }
+    }
+}
+
+extension MessageQueue {
+    /// What happened in one minute.
+    public struct Minute: Sendable, Hashable {
+        /// Its beginning, by the present wall clock.
+        public let startedAt: Timestamp
+        /// Messages that were enqueued.
+        public let enqueued: Int
+        /// Messages that were sent.
+        public let sent: Int
+        /// Attempts that failed, without those that ended as offline.
+        public let failedAttempts: Int
+        /// Messages that became `failed`.
+        public let failed: Int
+    }
+}
+
+extension MessageQueue.Minute {
+    package init(_ minute: MsgQueue.Minute) {
+        self.init(
+            startedAt: .init(minute.startedAt), enqueued: Int(minute.enqueued), sent: Int(minute.sent),
+            failedAttempts: Int(minute.failedAttempts), failed: Int(minute.failed))
     }
 }
 
@@ -64,6 +96,8 @@ extension MessageQueue.Statistics {
             failures: Dictionary(failures, uniquingKeysWith: +), sentPerMinute: Int(statistics.sentPerMinute),
             enqueuedPerMinute: Int(statistics.enqueuedPerMinute), latencies: statistics.latencies.map { Int($0) },
             latencySum: .milliseconds(statistics.latencySum), latencyMax: .milliseconds(statistics.latencyMax),
-            fileBytes: Int(statistics.fileBytes), freeBytes: Int(statistics.freeBytes))
+            fileBytes: Int(statistics.fileBytes), freeBytes: Int(statistics.freeBytes),
+            retryable: Int(statistics.retryable), rejected: Int(statistics.rejected), offline: Int(statistics.offline),
+            oldestQueuedAt: .init(orNil: statistics.oldestQueuedAt))
     }
 }

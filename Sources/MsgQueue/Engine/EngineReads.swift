@@ -42,6 +42,11 @@ extension Engine {
         try reading { () throws(QueueError) in try reader.statistics() }
     }
 
+    /// Returns what happened in the last hour.
+    package func minutes() throws(QueueError) -> [Minute] {
+        try reading { () throws(QueueError) in context.core.statistics.minutes(context.ports.moment) }
+    }
+
     /// The version of SQLite that the process uses.
     package static var sqliteVersion: String { SQLiteVersion.text }
 

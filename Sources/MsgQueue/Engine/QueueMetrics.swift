@@ -13,7 +13,7 @@ extension Metrics {
     private init(of engine: Engine) throws(QueueError) {
         self = try engine.reading { () throws(QueueError) in
             let (statistics, counts) = try engine.reader.statistics()
-            return Metrics(name: engine.reader.storePath, statistics: statistics, counts: counts)
+            return Metrics(name: engine.reader.storePath, statistics: statistics, counts: counts, now: engine.context.ports.moment.wall)
         }
     }
 }

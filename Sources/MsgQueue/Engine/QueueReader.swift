@@ -105,6 +105,7 @@ final class QueueReader {
     func statistics() throws(QueueError) -> (Statistics, Counts) {
         var statistics = context.core.statistics.snapshot(ports.moment)
         (statistics.fileBytes, statistics.freeBytes) = try store.fileSpace()
+        statistics.oldestQueuedAt = try store.oldestQueued()
         return (statistics, writes.counts)
     }
 }

@@ -4,9 +4,16 @@ package struct Metrics: Sendable {
     package let name: String
     package let statistics: Statistics
     package let counts: Counts
+    /// Milliseconds since 1970.
+    package let now: Int64
 
-    package init(name: String, statistics: Statistics, counts: Counts) {
-        (self.name, self.statistics, self.counts) = (name, statistics, counts)
+    package init(name: String, statistics: Statistics, counts: Counts, now: Int64) {
+        (self.name, self.statistics, self.counts, self.now) = (name, statistics, counts, now)
+    }
+
+    /// In seconds.
+    private var oldestAge: Int64 {
+        statistics.oldestQueuedAt == 0 ? 0 : max(now.subtractingClamped(statistics.oldestQueuedAt), 0) / 1_000
     }
 
     /// Returns the metrics of these queues in the Prometheus text format 0.0.4.
@@ -55,6 +62,10 @@ package struct Metrics: Sendable {
             ("queued", counts.queued), ("sending", counts.sending), ("sent", counts.sent), ("delivered", counts.delivered),
             ("read", counts.read), ("failed", counts.failed), ("received", counts.received),
         ]
+        let outcomes = [
+            ("sent", statistics.sent), ("retry", statistics.retryable), ("rejected", statistics.rejected),
+            ("offline", statistics.offline),
+        ]
         let failures = FailureKind.allCases.filter { $0 != .none }.map { kind in
             ("kind=\"\(kind.word)\"", statistics.failuresByKind[Int(kind.rawValue)])
         }
@@ -73,6 +84,10 @@ package struct Metrics: Sendable {
             counter("failed_total", "Messages that became failed.", statistics.failed),
             counter("discarded_total", "Messages discarded.", statistics.discarded),
             counter("replaced_total", "Queued messages replaced by newer ones of the same key.", statistics.replaced),
+            Metric(
+                name: "attempt_outcomes_total", type: "counter", help: "Ended attempts, by outcome.",
+                values: outcomes.map { ("", "outcome=\"\($0.0)\"", "\($0.1)") }),
+            gauge("oldest_queued_seconds", "Age of the oldest queued message; 0 without one.", oldestAge),
             Metric(
                 name: "failures_total", type: "counter", help: "Failed attempts, by kind.",
                 values: failures.map { ("", $0.0, "\($0.1)") }),

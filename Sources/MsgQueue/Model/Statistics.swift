@@ -12,6 +12,12 @@ package struct Statistics: Sendable, Equatable {
     /// Messages that became `failed`.
     package internal(set) var failed: Int64 = 0
     package internal(set) var discarded: Int64 = 0
+    /// Attempts by their outcome: a retryable failure, also of a last attempt; a final failure; offline.
+    package internal(set) var retryable: Int64 = 0
+    package internal(set) var rejected: Int64 = 0
+    package internal(set) var offline: Int64 = 0
+    /// When the oldest queued message was enqueued; 0: none is queued.
+    package internal(set) var oldestQueuedAt: Int64 = 0
     /// Queued messages that were replaced by newer ones of the same key.
     package internal(set) var replaced: Int64 = 0
     package internal(set) var sentBytes: Int64 = 0

@@ -3,6 +3,7 @@ package struct StatisticsKeeper: Sendable {
     private var statistics = Statistics()
     private var sentLately = LastMinute()
     private var enqueuedLately = LastMinute()
+    private var lastHour = LastHour()
 
     package init(openedAt: Int64) { statistics.openedAt = openedAt }
 
@@ -13,8 +14,12 @@ package struct StatisticsKeeper: Sendable {
         return snapshot
     }
 
+    /// Returns what happened in the last 60 minutes at most, the oldest first. The last one has not ended.
+    package func minutes(_ now: Moment) -> [Minute] { lastHour.minutes(now) }
+
     package mutating func enqueued(_ count: Int64, _ now: Moment) {
         statistics.enqueued += count
+        lastHour.change(now.mono) { $0.enqueued += count }
         enqueuedLately.add(count, now.mono)
     }
 
@@ -30,18 +35,31 @@ package struct StatisticsKeeper: Sendable {
     /// An attempt was withdrawn before its call.
     package mutating func withdrawn() { statistics.attempts -= 1 }
 
-    package mutating func expired() {
+    private mutating func failed(_ now: Moment) {
         statistics.failed += 1
+        lastHour.change(now.mono) { $0.failed += 1 }
+    }
+
+    package mutating func expired(_ now: Moment) {
+        failed(now)
         statistics.failuresByKind[Int(FailureKind.expired.rawValue)] += 1
     }
 
     package mutating func ended(_ resolution: Resolution, createdAt: Int64, bytes: Int64, _ now: Moment) {
+        if !resolution.isOffline, resolution.fate != .sent { lastHour.change(now.mono) { $0.failedAttempts += 1 } }
         if let attempt = resolution.attempt { statistics.failuresByKind[Int(attempt.kind.rawValue)] += 1 }
+        if resolution.isOffline {
+            statistics.offline += 1
+        } else if resolution.attempt?.result == .rejected {
+            statistics.rejected += 1
+        } else if resolution.attempt != nil {
+            statistics.retryable += 1
+        }
         if resolution.isOffline { statistics.failuresByKind[Int(FailureKind.offline.rawValue)] += resolution.attempt == nil ? 1 : 0 }
         switch resolution.fate {
         case .sent: sent(createdAt: createdAt, bytes: bytes, now)
         case .queued: statistics.retried += resolution.isOffline ? 0 : 1
-        case .failed: statistics.failed += 1
+        case .failed: failed(now)
         case .discarded: statistics.discarded += 1
         case .deleted: break
         }
@@ -53,6 +71,7 @@ package struct StatisticsKeeper: Sendable {
         statistics.sent += 1
         statistics.sentBytes += bytes
         sentLately.add(1, now.mono)
+        lastHour.change(now.mono) { $0.sent += 1 }
         let index = Statistics.bounds.firstIndex { latency <= $0 } ?? Statistics.bounds.count
         statistics.latencies[index] += 1
         statistics.latencySum &+= latency
@@ -79,6 +98,41 @@ package struct StatisticsKeeper: Sendable {
             guard now > second else { return }
             for passed in (second + 1)...max(second + 1, min(now, second + 60)) { counts[Int(passed % 60)] = 0 }
             second = now
+        }
+    }
+
+    /// What happened in each of the last 60 minutes.
+    private struct LastHour: Sendable {
+        private static let length: Int64 = 60
+        private var counts = [Minute](repeating: Minute(), count: Int(length))
+        /// The monotonic minute of the last change, and of the first one.
+        private var minute: Int64?
+        private var first: Int64 = 0
+
+        mutating func change(_ mono: Int64, _ change: (inout Minute) -> Void) {
+            let now = max(mono, 0) / 60_000
+            if minute == nil { (minute, first) = (now, now) }
+            advance(to: now)
+            change(&counts[Int((minute ?? now) % Self.length)])
+        }
+
+        /// The times are those of the wall clock now, whatever it showed then.
+        func minutes(_ now: Moment) -> [Minute] {
+            guard minute != nil else { return [] }
+            let last = max(now.mono, 0) / 60_000
+            var copy = self
+            copy.advance(to: last)
+            return (max(first, last - Self.length + 1)...max(first, last)).map { number in
+                var minute = copy.counts[Int(number % Self.length)]
+                minute.startedAt = now.wall.subtractingClamped(now.mono.subtractingClamped(number * 60_000))
+                return minute
+            }
+        }
+
+        private mutating func advance(to now: Int64) {
+            guard let last = minute, now > last else { return }
+            for passed in (last + 1)...min(now, last + Self.length) { counts[Int(passed % Self.length)] = Minute() }
+            minute = now
         }
     }
 }

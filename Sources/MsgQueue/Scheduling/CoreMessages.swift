@@ -8,7 +8,7 @@ extension Core {
         }
         let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiresAt, now: now.wall)
         leftQueue(sequence, conversation, now)
-        statistics.expired()
+        statistics.expired(now)
         let change = StatusChange(
             id: row.id, conversation: conversation.text, from: .queued, to: .failed, attempt: 0,
             failure: Failure(attempt, attempts: progress.attempts), at: now.wall)

@@ -137,8 +137,10 @@ package struct Explainer<Queue: QueuedMessages> {
         while search.holder == nil {
             guard let next = search.heads.first else {
                 guard !search.isAtEnd else { return nil }
-                let page = try queue.queued(in: conversation, after: search.after, limit: 64)
-                (search.heads, search.isAtEnd) = (page[...], page.count < 64)
+                // Mostly the first message blocks its conversation.
+                let limit = search.after == 0 ? 2 : 64
+                let page = try queue.queued(in: conversation, after: search.after, limit: limit)
+                (search.heads, search.isAtEnd) = (page[...], page.count < limit)
                 continue
             }
             guard next.sequence < head.sequence else { return nil }

@@ -11,6 +11,7 @@ package enum ControlCall: Sendable, Equatable {
     case setTitle(String, conversation: String)
     case stats
     case statsText
+    case minutes
     case state
     case banner(conversation: String?)
     case drain(conversation: String?, batch: Int, timeout: Int64?, includesFailed: Bool = false)

@@ -86,6 +86,7 @@ package struct ControlRequest: Sendable {
         case "set_title": return .setTitle(fields.text("title") ?? "", conversation: fields.conversation ?? "")
         case "stats": return .stats
         case "stats_text": return .statsText
+        case "minutes": return .minutes
         case "state": return .state
         case "banner": return .banner(conversation: fields.conversation)
         case "drain":

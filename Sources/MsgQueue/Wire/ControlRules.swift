@@ -42,7 +42,8 @@ package struct ControlRule: Sendable {
         ControlRule(
             call: "set_title",
             fields: [Field(name: "conversation", kind: .text, isRequired: true), Field(name: "title", kind: .text, isRequired: true)]),
-        ControlRule(call: "stats", fields: []), ControlRule(call: "stats_text", fields: []), ControlRule(call: "state", fields: []),
+        ControlRule(call: "stats", fields: []), ControlRule(call: "stats_text", fields: []),
+        ControlRule(call: "minutes", fields: []), ControlRule(call: "state", fields: []),
         ControlRule(call: "banner", fields: [conversation]),
         ControlRule(
             call: "drain",

@@ -23,6 +23,15 @@ extension JSONValue {
             "latency_bounds_ms": .array(Statistics.bounds.map { .integer($0) }),
             "latencies": .array(statistics.latencies.map { .integer($0) }),
             "latency_sum_ms": .integer(statistics.latencySum), "latency_max_ms": .integer(statistics.latencyMax),
+            "retryable": .integer(statistics.retryable), "rejected": .integer(statistics.rejected),
+            "offline": .integer(statistics.offline), "oldest_queued_ms": .integer(statistics.oldestQueuedAt),
+        ]
+    }
+
+    package init(_ minute: Minute) {
+        self = [
+            "start_ms": .integer(minute.startedAt), "enqueued": .integer(minute.enqueued), "sent": .integer(minute.sent),
+            "failed_attempts": .integer(minute.failedAttempts), "failed": .integer(minute.failed),
         ]
     }
 

@@ -75,6 +75,9 @@ static void history_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_set_title(queue, "ana", "Ana"));
   CHECK_RESULT(expected, msgq_stats(queue, &statistics));
   CHECK_NUMBER(4711, statistics.sent);
+  msgq_minute_page *minutes = NULL;
+  CHECK_RESULT(expected, msgq_minutes(queue, &minutes));
+  CHECK(minutes == NULL);
   CHECK_RESULT(expected, msgq_stats_text(queue, &text));
   CHECK_RESULT(expected, msgq_stats_text_all(&queue, 1, &text));
   CHECK_RESULT(expected, msgq_banner(queue, NULL, &text));

@@ -15,6 +15,7 @@ import Testing
         "Network": MessageQueue.Network.self, "State": MessageQueue.State.self, "Prompt": MessageQueue.Prompt.self,
         "Report": MessageQueue.Report.self, "CheckReport": MessageQueue.CheckReport.self,
         "StatusChange": MessageQueue.StatusChange.self, "Error": MessageQueue.Error.self, "Statistics": MessageQueue.Statistics.self,
+        "Minute": MessageQueue.Minute.self,
         "Options": MessageQueue.Options.self, "BatchOptions": MessageQueue.BatchOptions.self, "Outcome": MessageQueue.Outcome.self,
         "Event": MessageQueue.Event.self, "Backoff": MessageQueue.Backoff.self,
     ]
@@ -25,6 +26,7 @@ import Testing
         "Explanation": ["reason"], "Delivery": ["id", "token", "createdAt"], "Conversation": ["name", "counts", "last"],
         "Network": ["connectivity"], "State": ["network", "mode", "reason"], "Prompt": ["messages", "oldestAt"], "Report": ["stop"],
         "CheckReport": ["isSound"], "StatusChange": ["id", "to", "at"], "Error": ["code"], "Statistics": ["openedAt"],
+        "Minute": ["startedAt"],
         "Outcome": ["verdict"],
     ]
 

@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func the_names_are_those_of_the_header() throws {
-        // `explanation` is of calls that wait, which the socket does not have.
+        // `explanation` is only in a list with reasons.
         #expect(try keys(JSONValue(message(body: []))) == fields("msgq_message").subtracting(["metadata_count", "explanation"]))
         #expect(try keys(JSONValue(failure)) == fields("msgq_failure").union(["sentence"]))
         #expect(try keys(JSONValue(Counts())) == fields("msgq_counts"))
@@ -66,7 +66,11 @@ import Testing
         #expect(try keys(JSONValue(attempt)) == fields("msgq_attempt"))
         let explanation = Explanation(reason: .noTransport, until: 0, behind: nil, text: "")
         #expect(try keys(JSONValue(explanation)) == fields("msgq_explanation"))
-        let conversation = Conversation(name: "ana", counts: Counts(), last: message(body: nil), title: nil)
+        var explained = message(body: [])
+        explained.explanation = explanation
+        #expect(try keys(JSONValue(explained)) == fields("msgq_message").subtracting(["metadata_count"]))
+        #expect(try keys(JSONValue(Minute())) == fields("msgq_minute"))
+        let conversation = Conversation(name: "ana", counts: Counts(), last: message(body: nil), title: nil, isPaused: false)
         #expect(try keys(JSONValue(conversation)) == fields("msgq_conversation"))
         let check = CheckReport(isSound: true, whole: 1, damaged: 0, missing: 0, firstMissing: 0, lastMissing: 0, text: "")
         #expect(try keys(JSONValue(check)) == fields("msgq_check_report"))

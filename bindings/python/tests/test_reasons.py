@@ -86,3 +86,20 @@ def test_I9_X1_a_closed_store_says_what_its_messages_wait_for(opened: Opener, st
     assert ready is not None
     assert (later.code, ready.code) == (Reason.SCHEDULED, Reason.NO_TRANSPORT)
     assert later.text.endswith(ready.text)
+
+
+def test_X9_I9_the_last_hour_and_the_outcomes_of_attempts(opened: Opener, store: Path) -> None:
+    queue = opened(transport=lambda _: Outcome.reject(), mode=Mode.MANUAL, direct=False)
+    assert queue.minutes() == []
+    queue.enqueue("hello")
+    oldest = queue.stats().oldest_queued
+    assert oldest == queue.list()[0].created
+    queue.drain()
+    minutes = queue.minutes()
+    assert sum(minute.enqueued for minute in minutes) == 1
+    assert sum(minute.failed for minute in minutes) == sum(minute.failed_attempts for minute in minutes) == 1
+    stats = queue.stats()
+    assert (stats.rejected, stats.retryable, stats.offline, stats.oldest_queued) == (1, 0, 0, None)
+    queue.start_control()
+    with control.connect(store) as client:
+        assert sum(minute["failed"] for minute in client.call("minutes")["minutes"]) == 1

@@ -84,7 +84,7 @@ from .models import (
 from .outcome import Outcome
 from .queue import MessageQueue
 from .retry import RetryPolicy
-from .statistics import Statistics
+from .statistics import Minute, Statistics
 from .words import relative_time
 
 __version__ = "0.2.0"
@@ -128,6 +128,7 @@ __all__ = [
     "LockedError",
     "Message",
     "MessageQueue",
+    "Minute",
     "MissingFileError",
     "Mode",
     "NoTransportError",

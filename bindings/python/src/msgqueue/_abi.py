@@ -265,6 +265,23 @@ class Statistics(Structure):
         ("replaced", c_uint64),
         ("file_bytes", c_uint64),
         ("free_bytes", c_uint64),
+        ("retryable", c_uint64),
+        ("rejected", c_uint64),
+        ("offline", c_uint64),
+        ("oldest_queued_ms", c_int64),
+    ]
+
+
+class Minute(Structure):
+    """msgq_minute."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("start_ms", c_int64),
+        ("enqueued", c_uint64),
+        ("sent", c_uint64),
+        ("failed_attempts", c_uint64),
+        ("failed", c_uint64),
     ]
 
 
@@ -456,6 +473,7 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_counts": Counts,
     "msgq_conversation": Conversation,
     "msgq_statistics": Statistics,
+    "msgq_minute": Minute,
     "msgq_delivery": Delivery,
     "msgq_batch_options": BatchOptions,
     "msgq_outcome": Outcome,
@@ -538,6 +556,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_retry_all": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
     "msgq_backup": (c_int, [_queue, c_char_p]),
     "msgq_stats": (c_int, [_queue, POINTER(Statistics)]),
+    "msgq_minutes": (c_int, [_queue, _out]),
+    "msgq_minutes_size": (c_size_t, [c_void_p]),
+    "msgq_minutes_at": (POINTER(Minute), [c_void_p, c_size_t]),
+    "msgq_minutes_free": (None, [c_void_p]),
     "msgq_stats_text": (c_int, [_queue, _out]),
     "msgq_stats_text_all": (c_int, [POINTER(c_void_p), c_size_t, _out]),
     "msgq_text_free": (None, [_owned]),

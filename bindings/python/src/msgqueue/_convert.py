@@ -36,7 +36,7 @@ from .models import (
     Report,
     State,
 )
-from .statistics import LATENCY_BOUNDS, Statistics
+from .statistics import LATENCY_BOUNDS, Minute, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FIRST = datetime.min.replace(tzinfo=timezone.utc)
@@ -182,6 +182,21 @@ def statistics(source: _abi.Statistics) -> Statistics:
         replaced=source.replaced,
         file_bytes=source.file_bytes,
         free_bytes=source.free_bytes,
+        retryable=source.retryable,
+        rejected=source.rejected,
+        offline=source.offline,
+        oldest_queued=_optional_moment(source.oldest_queued_ms),
+    )
+
+
+def minute(source: _abi.Minute) -> Minute:
+    """Converts a minute of the last hour."""
+    return Minute(
+        start=moment(source.start_ms),
+        enqueued=source.enqueued,
+        sent=source.sent,
+        failed_attempts=source.failed_attempts,
+        failed=source.failed,
     )
 
 

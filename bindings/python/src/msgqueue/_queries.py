@@ -12,7 +12,7 @@ from ._arguments import Time
 from ._handle import Handle
 from .enums import ListOrder, Status
 from .models import Attempt, Conversation, Counts, Explanation, Message, State
-from .statistics import Statistics
+from .statistics import Minute, Statistics
 
 
 class Queries:
@@ -181,6 +181,20 @@ class Queries:
         out: _abi.Statistics = _abi.sized(_abi.Statistics)
         self._handle.check(self._handle.lib.msgq_stats(self._handle.pointer, out))
         return _convert.statistics(out)
+
+    def minutes(self) -> builtins.list[Minute]:
+        """Returns the last hour: consecutive minutes, the oldest first, at most 60.
+
+        They begin with the first one in which something happened in this process. The last one has not ended.
+        """
+        handle, lib = self._handle, self._handle.lib
+        page = ctypes.c_void_p()
+        handle.check(lib.msgq_minutes(handle.pointer, page))
+        try:
+            entry, size = lib.msgq_minutes_at, lib.msgq_minutes_size(page)
+            return [_convert.minute(entry(page, index)[0]) for index in range(size)]
+        finally:
+            lib.msgq_minutes_free(page)
 
     def prometheus(self) -> str:
         """Returns the statistics and the counts in the Prometheus text format 0.0.4.

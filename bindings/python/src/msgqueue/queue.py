@@ -360,6 +360,7 @@ class MessageQueue:
     # ---------------------------------------------------------------- the queue as a whole
 
     stats: Final = forward("_queries", Queries.stats)
+    minutes: Final = forward("_queries", Queries.minutes)
     prometheus: Final = forward("_queries", Queries.prometheus)
     state: Final = forward("_queries", Queries.state)
     banner: Final = forward("_queries", Queries.banner)

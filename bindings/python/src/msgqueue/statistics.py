@@ -48,6 +48,14 @@ class Statistics:
     """Unused part of the file. New messages use it, and a queue that is idle for some seconds gives most of it back to
     the file system.
     """
+    retryable: int = 0
+    """Attempts that ended with a retryable failure, also when no retry was left."""
+    rejected: int = 0
+    """Attempts that ended with a final failure."""
+    offline: int = 0
+    """Attempts that ended as offline."""
+    oldest_queued: datetime | None = None
+    """When the oldest queued message was enqueued; None: none is queued."""
 
     def latency(self, share: float) -> float | None:
         """Returns the seconds that a share of the messages did not exceed.
@@ -73,3 +81,17 @@ class Statistics:
             if reached >= wanted * total:
                 return self.latency_max if math.isinf(bound) else bound
         return self.latency_max
+
+
+@dataclass(frozen=True)
+class Minute:
+    """What happened in one minute."""
+
+    start: datetime
+    """By the present wall clock."""
+    enqueued: int
+    sent: int
+    failed_attempts: int
+    """Without those that ended as offline."""
+    failed: int
+    """Messages that became failed."""

@@ -352,6 +352,7 @@ class MessageQueue:
     # ---------------------------------------------------------------- the queue as a whole
 
     stats: Final = reads(PolledQueue.stats)
+    minutes: Final = reads(PolledQueue.minutes)
     prometheus: Final = reads(PolledQueue.prometheus)
     state: Final = reads(PolledQueue.state)
     banner: Final = reads(PolledQueue.banner)
