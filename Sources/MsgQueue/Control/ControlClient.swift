@@ -25,12 +25,20 @@ final class ControlClient {
     /// The connection is broken or complete.
     private(set) var isClosed = false
     /// The kinds of event that the client subscribed to; nil: none.
-    var subscription: Set<EventName>?
+    var subscription: Set<EventName>? { didSet { (interval, held, heldUntil) = (0, HeldEvents(), 0) } }
+    /// The shortest time between two deliveries of events, in milliseconds.
+    var interval: Int64 = 0
+    /// Events that are delivered together, at this time (monotonic).
+    var held = HeldEvents()
+    var heldUntil: Int64 = 0
+    /// When the client last sent something, or an answer was sent to it (monotonic).
+    private var lastUse: Int64
     /// Calls whose answers follow later.
     var pending = 0
 
     init(_ number: Int, _ descriptor: ControlDescriptor, lineCeiling: Int, _ now: Int64) {
         (self.number, self.descriptor, self.lineCeiling, lastRead) = (number, descriptor, lineCeiling, now)
+        lastUse = now
     }
 
     var unread: Int { output.count - outputStart }
@@ -51,7 +59,10 @@ final class ControlClient {
         input.removeSubrange((start + max(count, 0))...)
         if count == 0 { isInputEnded = true }
         if count < 0, code != EAGAIN, code != EINTR { isClosed = true }
-        if count > 0, lineBegan == nil { lineBegan = now }
+        if count > 0 {
+            lastUse = now
+            if lineBegan == nil { lineBegan = now }
+        }
     }
 
     /// Removes and returns the next complete line, without its end.
@@ -86,6 +97,7 @@ final class ControlClient {
 
     func send(_ line: [UInt8], _ now: Int64) {
         guard !isEnding, !isClosed else { return }
+        lastUse = now
         if unread == 0 { lastRead = now }
         output += line
     }
@@ -138,8 +150,15 @@ final class ControlClient {
     /// Whether nothing is left to do for the client.
     var isComplete: Bool { unread == 0 && (isEnding || (isInputEnded && !hasLine && pending == 0 && subscription == nil)) }
 
+    /// Since when the client is idle (monotonic): it has no subscription and no request under way. nil: it is not.
+    var idleSince: Int64? {
+        subscription == nil && pending == 0 && unread == 0 && lineBegan == nil && !hasLine && !isEnding ? lastUse : nil
+    }
+
     /// When the client's next time limit passes (monotonic); Int64.max: none.
-    func deadline(_ limits: ControlLimits) -> Int64 { min(lineDeadline(limits), answerDeadline(limits)) }
+    func deadline(_ limits: ControlLimits) -> Int64 {
+        min(lineDeadline(limits), answerDeadline(limits), held.isEmpty ? Int64.max : heldUntil)
+    }
 
     func lineDeadline(_ limits: ControlLimits) -> Int64 {
         guard let lineBegan, !isEnding, !isInputEnded, !hasLine, unread <= limits.answerRoom else { return Int64.max }

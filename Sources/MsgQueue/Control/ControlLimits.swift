@@ -1,6 +1,8 @@
 /// The limits of the control socket. Sizes are bytes, times are milliseconds.
 package struct ControlLimits: Sendable {
     package var clients = 16
+    /// At the limit of clients, one that has been idle for this time makes room for another.
+    package var idleTime: Int64 = 30_000
     /// How long a line may take from its first byte to its end.
     package var lineTime: Int64 = 30_000
     /// How long a client may read nothing of what is written to it.

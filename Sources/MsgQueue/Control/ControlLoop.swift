@@ -97,7 +97,7 @@ final class ControlLoop: @unchecked Sendable {
             let user = platform_peer_user(descriptor.number)
             if user != Int64(geteuid()), user != 0 {
                 refuse(client, QueueError(.permission, "only the user who owns the queue, and root, may connect"))
-            } else if clients.count >= limits.clients {
+            } else if clients.count >= limits.clients, !disconnectIdleClient() {
                 refuse(client, QueueError(.busy, "\(limits.clients) clients are connected, which is the limit"))
             } else {
                 client.send(ControlLine.greeting(store: engine.context.store.path, process: getpid()), now)
@@ -105,6 +105,20 @@ final class ControlLoop: @unchecked Sendable {
                 clients.append(client)
             }
         }
+    }
+
+    /// Disconnects the client that has been idle the longest. Returns false if none has been idle for long enough.
+    private func disconnectIdleClient() -> Bool {
+        let idle = clients.compactMap { client in client.idleSince.map { (client: client, since: $0) } }
+        guard let longest = idle.min(by: { $0.since < $1.since }), now.subtractingClamped(longest.since) >= limits.idleTime else {
+            return false
+        }
+        let error = QueueError(.busy, "disconnected while idle: \(limits.clients) clients were connected, which is the limit")
+        longest.client.send(ControlLine.error(error, of: .null), now)
+        longest.client.flush(now)
+        longest.client.close()
+        clients.removeAll { $0 === longest.client }
+        return true
     }
 
     /// Tells a peer why it is disconnected. The buffer of a new connection has space for the line.
@@ -157,8 +171,9 @@ final class ControlLoop: @unchecked Sendable {
         do throws(QueueError) {
             let call = try request.call.get()
             switch call {
-            case .subscribe(let names):
+            case .subscribe(let names, let interval):
                 client.subscription = names
+                client.interval = interval
                 observe()
             case .unsubscribe: client.subscription = nil
             case .drain(let conversation, let batch, let timeout, let includesFailed):
@@ -252,12 +267,31 @@ final class ControlLoop: @unchecked Sendable {
             client.pending -= 1
             client.send(answer.line, now)
         }
-        for client in clients { client.flush(now) }
+        for client in clients {
+            if !client.held.isEmpty, client.heldUntil <= now { deliverHeld(client) }
+            client.flush(now)
+        }
     }
 
     private func publish(_ event: Event, _ at: Int64) {
         let name = EventName(event)
         let subscribers = clients.filter { $0.subscription?.contains(name) ?? false }
+        guard !subscribers.isEmpty else { return }
+        let now = now
+        for client in subscribers where client.interval > 0 {
+            client.held.add(event, at: at)
+            if client.heldUntil <= now { deliverHeld(client) }
+        }
+        send(event, at, to: subscribers.filter { $0.interval == 0 })
+    }
+
+    /// Sends the events that a client gets together. The next ones follow after its interval.
+    private func deliverHeld(_ client: ControlClient) {
+        for (event, at) in client.held.take() { send(event, at, to: [client]) }
+        client.heldUntil = now.addingClamped(client.interval)
+    }
+
+    private func send(_ event: Event, _ at: Int64, to subscribers: [ControlClient]) {
         guard !subscribers.isEmpty else { return }
         let line = JSONWriter.line(JSONValue(event, at: at))
         let now = now

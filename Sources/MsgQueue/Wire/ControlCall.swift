@@ -32,7 +32,8 @@ package enum ControlCall: Sendable, Equatable {
     case mark(String, as: MessageStatus)
     case setLifecycle(isInBackground: Bool)
     case withdrawPrompt
-    case subscribe(Set<EventName>)
+    /// `interval`: the shortest time between two deliveries of events, in milliseconds; 0: each at once.
+    case subscribe(Set<EventName>, interval: Int64 = 0)
     case unsubscribe
     case ping
 }

@@ -112,7 +112,7 @@ package struct ControlRequest: Sendable {
         case "withdraw_prompt": return .withdrawPrompt
         case "subscribe":
             let names = fields.request["events"]?.array?.compactMap { $0.string.flatMap(EventName.init(rawValue:)) }
-            return .subscribe(Set(names ?? EventName.allCases))
+            return .subscribe(Set(names ?? EventName.allCases), interval: fields.integer("interval_ms") ?? 0)
         case "unsubscribe": return .unsubscribe
         case "ping": return .ping
         default: throw QueueError(.internal, "the call \(name) is not decoded")

@@ -76,7 +76,12 @@ package struct ControlRule: Sendable {
         ControlRule(
             call: "set_lifecycle", fields: [Field(name: "lifecycle", kind: .word(["foreground", "background"]), isRequired: true)]),
         ControlRule(call: "withdraw_prompt", fields: []),
-        ControlRule(call: "subscribe", fields: [Field(name: "events", kind: .words(EventName.allCases.map(\.rawValue)))]),
+        ControlRule(
+            call: "subscribe",
+            fields: [
+                Field(name: "events", kind: .words(EventName.allCases.map(\.rawValue))),
+                Field(name: "interval_ms", kind: .integer(0...60_000)),
+            ]),
         ControlRule(call: "unsubscribe", fields: []), ControlRule(call: "ping", fields: []),
     ]
 

@@ -275,6 +275,67 @@ import Testing
         try queue.syncClose()
     }
 
+    @Test func I3_an_idle_client_makes_room_for_another() async throws {
+        let gate = Mutex()
+        gate.lock()
+        let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: .manual))
+        try queue.engine.setTransport(
+            Registration({ _ in
+                gate.withLock {}
+                return .sent
+            }))
+        try queue.setConnectivity(.online)
+        var limits = ControlLimits()
+        (limits.clients, limits.idleTime) = (4, 500)
+        try queue.engine.startControl(path: nil, limits: limits)
+        try queue.enqueue("1", conversation: "ana")
+        let peers = try (0..<4).map { _ in try ControlPeer(socket) }
+        // A subscriber, a client with a drain and one with half a line are never idle.
+        #expect(try peers[0].call("subscribe", ["events": ["paused"]]) == [:])
+        peers[1].write(["id": 1, "call": "drain"])
+        peers[2].write("{")
+        #expect(try await eventually { try queue.state().inFlight == 1 })
+        #expect(try peers[3].call("ping") == [:])
+        #expect(try ControlPeer(socket).greeting["error"]?["code"] == "BUSY")
+        // The fourth one makes room when it has been idle for long enough.
+        var next = try ControlPeer(socket)
+        while next.greeting["error"] != nil {
+            try await Task.sleep(for: .milliseconds(20))
+            next = try ControlPeer(socket)
+        }
+        #expect(try next.call("ping") == [:])
+        #expect(try peers[3].readLine()?["error"]?["code"] == "BUSY")
+        #expect(try peers[3].readLine() == nil)
+        #expect(try peers[0].call("ping") == [:])
+        gate.unlock()
+        #expect(try peers[1].readLine()?["result"]?["sent"] == 1)
+        try await queue.close()
+    }
+
+    @Test func I3_with_an_interval_events_arrive_together() throws {
+        let queue = try queue()
+        try queue.startControl()
+        let peer = try ControlPeer(socket)
+        #expect(try peer.call("subscribe", ["events": ["status", "resync"], "interval_ms": 60_000]) == [:])
+        try queue.enqueue("1", conversation: "ana", id: "m1")
+        // The first one comes at once, the next ones after the interval.
+        #expect(try peer.event("status")["id"] == "m1")
+        for number in 2...500 { try queue.enqueue("1", conversation: "ana", id: "m\(number)") }
+        #expect(try peer.call("ping") == [:] && peer.events.isEmpty)
+        #expect(try peer.call("subscribe", ["events": ["status", "resync"], "interval_ms": 100]) == [:])
+        for number in 501...2_000 { try queue.enqueue("1", conversation: "ana", id: "m\(number)") }
+        try queue.enqueue("1", conversation: "ana", id: "last")
+        var lost: Int64 = 0
+        var seen = 0
+        while true {
+            let event = try #require(try peer.events.isEmpty ? peer.readLine() : peer.nextEvent())
+            if event["event"] == "resync" { lost += event["lost_events"]?.integer ?? 0 } else { seen += 1 }
+            if lost + Int64(seen) == 1_501 { break }
+        }
+        #expect(lost > 0)
+        try queue.syncClose()
+    }
+
     @Test func I3_a_slow_subscriber_is_told_and_disconnected_and_delays_nobody() throws {
         let queue = try queue()
         var limits = ControlLimits()

@@ -103,6 +103,9 @@ final class ControlPeer {
     /// Sends a request and returns the code of its error.
     func refusal(_ call: String, _ fields: JSONValue = [:]) throws -> String? { try answer(call, fields)["error"]?["code"]?.string }
 
+    /// Removes and returns the first event that arrived before an answer.
+    func nextEvent() -> JSONValue? { events.isEmpty ? nil : events.removeFirst() }
+
     /// Reads events until one fits, and returns it.
     func event(_ name: String, where fits: (JSONValue) -> Bool = { _ in true }) throws -> JSONValue {
         while true {

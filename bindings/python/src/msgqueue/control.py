@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Union
 
+from . import _arguments
 from ._control_line import LONGEST_GREETING, Address, Connection
 from ._copying import NotCopied
 from .errors import ClosedError, Error, InternalError, InvalidError, from_name
@@ -176,24 +177,36 @@ class Client(NotCopied):
             left = iter(nameless)
             return [answers[place] if place in answers else next(left) for place in range(first, first + len(requests))]
 
-    def events(self, *kinds: str) -> Events:
+    def events(self, *kinds: str, interval: float = 0.0) -> Events:
         """Subscribes to events, on a connection of their own, and returns them as they arrive.
 
         Every event after this call is among them. The kinds are words of the protocol, for example "status".
 
         Args:
             kinds: The kinds of event; none: all.
+            interval: Seconds: 0 to 60. Events arrive at most once in this time, together: of the changes of one message
+                only the last, and instead of more than 200 events of single messages one "resync". An owner of an
+                earlier version sends each at once. 0: each at once.
 
         Raises:
             Error: As `connect` and `call`.
         """
         client = Client(self._address)
         try:
-            client.call("subscribe", events=list(kinds) or None)
+            client._subscribe(list(kinds) or None, _arguments.duration("interval", interval))
         except BaseException:
             client.close()
             raise
         return Events(client)
+
+    def _subscribe(self, kinds: list[str] | None, interval: int) -> None:
+        try:
+            self.call("subscribe", events=kinds, interval_ms=interval or None)
+        except InvalidError as problem:
+            # An owner of an earlier version does not know the field.
+            if not interval or "interval_ms" not in str(problem) or "unknown" not in str(problem):
+                raise
+            self.call("subscribe", events=kinds)
 
     def close(self) -> None:
         """Ends the connection. Any thread; a call that waits for its answer raises NotRunningError. May be repeated."""
