@@ -27,7 +27,7 @@ VIEWS: list[tuple[str, Callable[[Page], object], str, str]] = [
     ("delete", lambda page: page.press("Delete", ".row"), "dialog h2", "Delete this message?"),
     ("conversation", lambda page: page.go("#/conversations/ana"), ".chat h1", "ana"),
     ("conversations", lambda page: page.go("#/conversations"), ".conversations .name", "ana"),
-    ("activity", lambda page: page.go("#/activity"), ".tiles dt", "Latency"),
+    ("activity", lambda page: page.go("#/activity"), ".tiles dt", "Time to send"),
     ("search", lambda page: page.go("#/search?q=text"), "mark", "text"),
     ("notice", lambda page: page.press("Send All", ".bar"), ".notice p", "You're offline. Nothing was sent."),
 ]

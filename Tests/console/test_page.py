@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,7 +132,9 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_I5_activity_shows_numbers_and_charts(opened: Opener, show: Shower, transport: Transport) -> None:
+def test_I5_I9_activity_shows_the_last_hour_when_it_is_opened(
+    opened: Opener, show: Shower, transport: Transport
+) -> None:
     queue = opened()
     transport.answer("bad", Outcome.reject(code=400))
     transport.answer("late", Outcome.http(503))
@@ -144,9 +147,18 @@ def test_I5_activity_shows_numbers_and_charts(opened: Opener, show: Shower, tran
     page.see("figure", lambda text: text.startswith("Failures by kind 2 failed attempts"))
     page.see(".ranking", "server 1 rejected 1")
     page.until(lambda: page.script('return document.querySelectorAll(".column").length') >= 3)
-    page.until(lambda: page.script('return document.querySelector(".drawing .line") !== null'), "two samples")
+    page.see("figure", lambda text: text.startswith("The last hour 2 messages sent, 4 enqueued, 2 failed attempts"))
+    page.see(".key", "Sent")
+    assert page.texts(".key") == ["Sent", "Enqueued"]
+    page.see(".tiles > div", lambda text: text.startswith("Attempts 4 2 sent, 1 retryable, 1 refused"))
+    page.see(".tiles > div", lambda text: text.startswith("Time to send ≤ ") and "p95" in text and "p99" in text)
+    page.see(".tiles > div", lambda text: text.startswith("Oldest waiting –"))
+    page.see(".tiles > div", lambda text: text.startswith("File ") and text.endswith("of it free"))
     tables = page.script('return [...document.querySelectorAll("figure table caption")].map((e) => e.textContent)')
-    assert tables == ["Throughput", "Latency", "Failures by kind"]
+    assert tables == ["The last hour", "Time to send", "Failures by kind"]
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("waits", conversation="ana")
+    page.see(".tiles > div", lambda text: re.match(r"Oldest waiting \d+ m?s ", text) is not None)
 
 
 def test_I5_several_stores_are_told_apart(page: Page, opened: Opener, tmp_path: Path) -> None:
@@ -488,3 +500,14 @@ def test_I5_several_stores(page: Page, opened: Opener, tmp_path: Path) -> None:
         page.see("h1", "Offline queue (1)")
         page.see_texts(".row .preview", ["in the second"])
         page.leave()
+
+
+def test_I9_activity_fits_a_phone(opened: Opener, show: Shower, page: Page) -> None:
+    queue = opened()
+    queue.enqueue("hello", conversation="ana")
+    queue.drain()
+    page.size(390, 844)
+    show(queue, "#/activity").see(".keys .key", "Sent")
+    page.until(
+        lambda: page.script('const v = document.querySelector("#content"); return v.scrollWidth <= v.clientWidth')
+    )

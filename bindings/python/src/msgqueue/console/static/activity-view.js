@@ -1,10 +1,15 @@
-/** Numbers and charts of the queue since it was opened, and facts about the store. */
+/** Numbers of the queue since it was opened, the last hour, and facts about the store. */
 
 import { figure, histogram, ranking, timeline } from "./charts.js";
 import { openDialog } from "./dialogs.js";
 import { fill, foreign, h, setText } from "./dom.js";
-import { ROOM } from "./samples.js";
+import { oneByOne } from "./one-by-one.js";
 import { bytes, count, duration, exactTime, kindLabel, LINKS, plural } from "./words.js";
+
+/** How often the numbers are read while the view is visible, in milliseconds. */
+const INTERVAL = 2_000;
+/** Minutes in the chart of the last hour. */
+const HOUR = 60;
 
 export class ActivityView {
   /** @param {object} app */
@@ -27,20 +32,33 @@ export class ActivityView {
       this.facts,
       h("p", {}, h("button", { type: "button", onclick: () => this.showAddress() }, "Another browser")),
     );
+    this.stats = null;
+    this.minutes = [];
     this.show = () => this.update();
-    this.samples.addEventListener("change", this.show);
+    this.read = oneByOne(() => this.readOnce());
+    this.timer = setInterval(() => this.queue.connection === "open" && !document.hidden && this.read(), INTERVAL);
     this.queue.addEventListener("state", this.show);
-    this.update();
+    this.read();
   }
 
   end() {
-    this.samples.removeEventListener("change", this.show);
+    clearInterval(this.timer);
     this.queue.removeEventListener("state", this.show);
+  }
+
+  async readOnce() {
+    try {
+      const [stats, { minutes }] = await Promise.all([this.server.call("stats"), this.server.call("minutes")]);
+      Object.assign(this, { stats, minutes });
+      this.update();
+    } catch (problem) {
+      this.queue.note(problem);
+    }
   }
 
   update() {
     const { counts, state } = this.queue;
-    const stats = this.samples.statistics;
+    const { stats, minutes } = this;
     if (!counts || !state || !stats) return;
     setText(this.since, `Since the queue was opened, ${exactTime(stats.opened_ms)}`);
     fill(
@@ -49,12 +67,12 @@ export class ActivityView {
         h("div", {}, h("dt", {}, name), h("dd", {}, value, note && h("small", {}, note))),
       ),
     );
-    fill(this.throughput, throughput(this.samples.rates));
+    fill(this.throughput, throughput(minutes));
     fill(this.latency, latency(stats));
     fill(this.failures, failures(stats));
     fill(
       this.facts,
-      ...facts(this.session, state, stats).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+      ...facts(this.session, state).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
     );
   }
 
@@ -75,15 +93,27 @@ export class ActivityView {
 }
 
 function tiles(stats, counts) {
-  const half = percentile(stats, 0.5);
-  const most = percentile(stats, 0.95);
+  const outcomes = [
+    ["sent", stats.sent],
+    ["retryable", stats.retryable],
+    ["refused", stats.rejected],
+    ["offline", stats.offline],
+  ].filter(([, value]) => value > 0);
+  const latencies = [0.5, 0.95, 0.99].map((share) => percentile(stats, share));
+  const oldest = stats.oldest_queued_ms;
   return [
     ["Queued", count(counts.queued + counts.sending), bytes(counts.unsent_bytes)],
+    ["Oldest waiting", oldest ? duration(Math.max(Date.now() - oldest, 0)) : "–", oldest ? exactTime(oldest) : null],
     ["Failed", count(counts.failed), null],
     ["Sent", count(stats.sent), `${count(stats.sent_per_minute)} in the last minute`],
+    ["Attempts", count(stats.attempts), outcomes.map(([name, value]) => `${count(value)} ${name}`).join(", ")],
+    [
+      "Time to send",
+      latencies[0] ? `≤ ${latencies[0]}` : "–",
+      latencies[0] ? `p50; p95 ≤ ${latencies[1]}, p99 ≤ ${latencies[2]}` : null,
+    ],
     ["Enqueued", count(stats.enqueued), `${count(stats.enqueued_per_minute)} in the last minute`],
-    ["Attempts", count(stats.attempts), stats.retried ? `${count(stats.retried)} retried` : null],
-    ["Latency", half ? `≤ ${half}` : "–", most ? `95 %: ≤ ${most}` : null],
+    ["File", bytes(stats.file_bytes), `${bytes(stats.free_bytes)} of it free`],
   ];
 }
 
@@ -96,13 +126,14 @@ function percentile({ latencies, latency_bounds_ms: bounds, latency_max_ms: max 
   return duration(bounds[index] ?? max);
 }
 
-function throughput(rates) {
-  const now = rates.at(-1) ?? { sent: 0, enqueued: 0 };
-  const rate = (value) => `${value.toFixed(value < 10 ? 1 : 0)} / s`;
-  return figure("Throughput", `${rate(now.sent)} sent, ${rate(now.enqueued)} enqueued`, timeline(rates, ROOM), [
-    ["Sent", rate(now.sent)],
-    ["Enqueued", rate(now.enqueued)],
+function throughput(minutes) {
+  const sum = (name) => minutes.reduce((total, minute) => total + minute[name], 0);
+  const summary = `${plural(sum("sent"))} sent, ${count(sum("enqueued"))} enqueued, ${plural(sum("failed_attempts"), "failed attempt")}`;
+  const rows = minutes.map((minute) => [
+    exactTime(minute.start_ms),
+    `${count(minute.sent)} sent, ${count(minute.enqueued)} enqueued, ${count(minute.failed_attempts)} failed`,
   ]);
+  return figure("The last hour", summary, timeline(minutes, HOUR), rows);
 }
 
 function latency({ latencies, latency_bounds_ms: bounds, latency_max_ms: max, latency_sum_ms: sum, sent }) {
@@ -115,7 +146,7 @@ function latency({ latencies, latency_bounds_ms: bounds, latency_max_ms: max, la
     count(value),
   ]);
   const mean = sent ? `mean ${duration(sum / sent)}, longest ${duration(max)}` : "nothing was sent yet";
-  return figure("Latency", `from enqueued to sent: ${mean}`, histogram(bars), rows);
+  return figure("Time to send", `from enqueued to sent: ${mean}`, histogram(bars), rows);
 }
 
 /** "10ms", "50", "5s", "2m", "1h" */
@@ -143,11 +174,10 @@ function failures({ failures: kinds }) {
   );
 }
 
-function facts(session, state, stats) {
+function facts(session, state) {
   const modes = { auto: "auto: sends by itself", ask: "ask: a person confirms", manual: "manual: a person sends" };
   return [
     ["File", foreign(session.path)],
-    ["Size", `${bytes(stats.file_bytes)}, ${bytes(stats.free_bytes)} of it free`],
     ["Mode", modes[state.mode] ?? state.mode],
     ["Connectivity", connection(state)],
     ["Lifecycle", state.lifecycle],

@@ -35,31 +35,51 @@ export function figure(title, summary, drawing, rows) {
 }
 
 /**
- * Two series over time, the newest value at the right: an area and a line.
- * @param {{sent: number, enqueued: number}[]} samples Per second.
- * @param {number} room How many samples the width has room for.
- * @returns {SVGElement}
+ * Sent and enqueued messages by the minute, the present one at the right: an area and a line, both named.
+ * @param {{sent: number, enqueued: number}[]} minutes
+ * @param {number} room How many minutes the width has room for.
+ * @returns {HTMLElement}
  */
-export function timeline(samples, room) {
-  const most = Math.max(1, ...samples.flatMap(({ sent, enqueued }) => [sent, enqueued]));
-  const x = (index) => WIDTH - (samples.length - 1 - index) * (WIDTH / (room - 1));
-  const y = (value) => HEIGHT - 4 - (value / most) * (HEIGHT - 22);
+export function timeline(minutes, room) {
+  const most = Math.max(1, ...minutes.flatMap(({ sent, enqueued }) => [sent, enqueued]));
+  const x = (index) => WIDTH - (minutes.length - 1 - index) * (WIDTH / (room - 1));
+  const floor = HEIGHT - 18;
+  const y = (value) => floor - (value / most) * (floor - 18);
   const line = (name) =>
-    samples
-      .map((sample, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(sample[name]).toFixed(1)}`)
+    minutes
+      .map((minute, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(minute[name]).toFixed(1)}`)
       .join("");
   const drawing = chart(
     svg("path", { class: "grid", d: `M0 ${y(most)}H${WIDTH}M0 ${y(most / 2)}H${WIDTH}M0 ${y(0)}H${WIDTH}` }),
-    svg("text", { x: 0, y: y(most) - 4 }, `${most < 10 ? most.toFixed(1) : count(Math.round(most))} / s`),
+    svg("text", { x: 0, y: y(most) - 4 }, `${short(most)} in a minute`),
+    svg("text", { x: 0, y: HEIGHT - 4 }, "1 hour ago"),
+    svg("text", { x: WIDTH / 2, y: HEIGHT - 4, "text-anchor": "middle" }, "30 min ago"),
+    svg("text", { x: WIDTH, y: HEIGHT - 4, "text-anchor": "end" }, "now"),
   );
-  if (samples.length > 1) {
+  if (minutes.length > 1) {
     drawing.append(
       svg("path", { class: "area", d: `${line("sent")}L${WIDTH} ${y(0)}L${x(0).toFixed(1)} ${y(0)}Z` }),
       svg("path", { class: "line", d: line("sent") }),
       svg("path", { class: "line second", d: line("enqueued") }),
     );
+  } else {
+    for (const { sent, enqueued } of minutes)
+      drawing.append(
+        svg("circle", { class: "dot", cx: WIDTH - 3, cy: y(sent), r: 3 }),
+        svg("circle", { class: "dot second", cx: WIDTH - 3, cy: y(enqueued), r: 3 }),
+      );
   }
-  return drawing;
+  return h(
+    "div",
+    {},
+    h("div", { class: "keys", "aria-hidden": "true" }, key("", "Sent"), key("second", "Enqueued")),
+    drawing,
+  );
+}
+
+function key(kind, name) {
+  const sample = svg("svg", { viewBox: "0 0 20 4" }, svg("path", { class: `line ${kind}`, d: "M0 2H20" }));
+  return h("span", { class: "key" }, sample, name);
 }
 
 /**

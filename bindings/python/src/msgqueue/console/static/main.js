@@ -12,7 +12,6 @@ import { Notices } from "./notices.js";
 import { Queue } from "./queue.js";
 import { QueueView } from "./queue-view.js";
 import { Router } from "./router.js";
-import { Samples } from "./samples.js";
 import { SearchView } from "./search-view.js";
 import { Server } from "./server.js";
 import { keepTimesRight } from "./times.js";
@@ -47,8 +46,7 @@ async function start() {
   server.store = number;
   const notices = new Notices(place("notices"));
   const actions = new Actions(server, queue, notices);
-  const samples = new Samples(queue);
-  const app = { server, queue, actions, notices, samples, session: { ...store, version: session.version } };
+  const app = { server, queue, actions, notices, session: { ...store, version: session.version } };
   app.router = new Router((route) => show(app, route));
 
   showStores(session.stores, number);
