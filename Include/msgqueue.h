@@ -413,10 +413,11 @@ typedef struct msgq_options {
 
   /* -- Limits */
 
-  /* 0: never. Drafts without an expiry expire after this: 1 ms to 10 years. While the wall clock is
-     plainly wrong (it shows a time before 2026) nothing expires, and nothing is pruned or forgotten
-     by age. An expiry in those years is measured from the enqueue by the clock that counts from the
-     boot; if the queue was opened again meanwhile, its time begins again when the clock is set. */
+  /* 0: never. Drafts without an expiry expire after this: 1 ms to 10 years; as expiry_ms of
+     msgq_draft. While the wall clock is plainly wrong (before 2026) nothing expires, and nothing is
+     pruned or forgotten by age. An expires_at_ms in those years is measured from the enqueue by the
+     clock that counts from the boot; if the queue was opened again meanwhile, its time begins again
+     when the clock is set. */
   int64_t expiry_ms;
   /* 0: none. Unsent messages, and bytes of unsent bodies. Over it: FULL, or as on_full says. */
   uint64_t limit_messages;
@@ -631,10 +632,17 @@ typedef struct msgq_draft {
      253402300799999, the end of the year 9999 (otherwise INVALID). Lists show messages with this
      time and can be in its order; the order of sending does not depend on it. */
   int64_t time_ms;
+  /* In place of not_before_ms and expires_at_ms (INVALID with both): durations of 0 to 10 years; 0:
+     not given. delay_ms counts from the call, expiry_ms from the end of the delay or from
+     not_before_ms. The times that result are not_before_ms and expires_at_ms of the message. Until
+     the system is booted again they are measured by a clock that counts from the boot: a change of
+     the system's clock changes no duration, and those two fields follow it. */
+  int64_t delay_ms;
+  int64_t expiry_ms;
 } msgq_draft;
 
 #define MSGQ_DRAFT_INIT \
-  { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false, NULL, 0, 0 }
+  { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false, NULL, 0, 0, 0, 0 }
 
 void msgq_draft_init(msgq_draft *draft);
 
@@ -668,7 +676,8 @@ msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, cons
  * complete: its status is `delivered` until msgq_mark says `read`, it has a place in the order, and
  * it is never sent. A second time with the same id changes nothing and is OK, for remember_ids_ms
  * also when the message was pruned or deleted. `sender` has 1 to 255 bytes; not_before_ms,
- * expires_at_ms, unmetered_only, replace_key and priority of the draft have no meaning here.
+ * expires_at_ms, delay_ms, expiry_ms, unmetered_only, replace_key and priority of the draft have no
+ * meaning here.
  * `id_out` may be NULL. Changes the store.
  * Errors: DUPLICATE (the id is that of a message to send), FULL (limit_file_bytes), TOO_LARGE.
  */
@@ -729,7 +738,8 @@ typedef struct msgq_outcome {
   bool not_sent;          /* MSGQ_VERDICT_RETRY: the receiver surely did not get the message
                              (connection refused, name not found): the attempt has MSGQ_ARRIVAL_NO.
                              Default false */
-  char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
+  char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date, which is
+                             ignored while the clock shows a time before 2026; "": none */
   char text[512];         /* raw, for a developer; cut to fit */
   int64_t receipt;        /* 0: none. With a success MSGQ_STATUS_DELIVERED or MSGQ_STATUS_READ, if
                              the receiver has reported it already: as msgq_mark, in the same

@@ -99,13 +99,15 @@ func read(_ pointer: UnsafePointer<msgq_draft>, isSent: Bool = true) throws(Queu
                 ))
         }
     }
-    return BorrowedDraft(
+    var draft = BorrowedDraft(
         id: try given.id.map { pointer throws(QueueError) in try name(pointer, "id") },
         conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") } ?? ""),
         body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: isSent ? given.not_before_ms : 0,
         expiresAt: isSent ? given.expires_at_ms : 0, unmeteredOnly: isSent && given.unmetered_only,
         replaceKey: try (isSent ? given.replace_key : nil).map { pointer throws(QueueError) in try name(pointer, "replace_key") },
         priority: isSent ? given.priority : 0, time: given.time_ms)
+    if isSent { (draft.delay, draft.expiry) = (given.delay_ms, given.expiry_ms) }
+    return draft
 }
 
 private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {

@@ -11,11 +11,11 @@ extension MessageQueue.Draft {
     public init(
         _ data: Data, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
         notBefore: MessageQueue.Timestamp? = nil, expiresAt: MessageQueue.Timestamp? = nil, unmeteredOnly: Bool = false,
-        replaceKey: String? = nil, priority: Int = 0
+        replaceKey: String? = nil, priority: Int = 0, time: MessageQueue.Timestamp? = nil, delay: Duration? = nil, expiry: Duration? = nil
     ) {
         self.init(
             [UInt8](data), conversation: conversation, metadata: metadata, id: id, notBefore: notBefore, expiresAt: expiresAt,
-            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority)
+            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority, time: time, delay: delay, expiry: expiry)
     }
 
     /// The body.

@@ -24,7 +24,7 @@ extension Simulation {
     @discardableResult
     public func enqueue(_ drafts: [MessageQueue.Draft]) throws(MessageQueue.Error) -> [String] {
         for draft in drafts {
-            try DraftRule.check(borrowed(draft), settings)
+            try DraftRule.check(borrowed(draft), settings, wall: engine.now.wall)
             try DraftRule.check(bodySize: draft.body.count, settings)
         }
         try checkDuplicates(drafts)
@@ -37,10 +37,12 @@ extension Simulation {
 
     /// The draft without its body, which is checked separately.
     private func borrowed(_ draft: MessageQueue.Draft) -> BorrowedDraft {
-        BorrowedDraft(
+        var borrowed = BorrowedDraft(
             id: draft.id, conversation: Name(draft.conversation), body: UnsafeRawBufferPointer(start: nil, count: 0),
             metadata: pairs(draft), notBefore: notBefore(draft), expiresAt: expiresAt(draft), unmeteredOnly: draft.unmeteredOnly,
             replaceKey: draft.replaceKey, priority: Int32(clamping: draft.priority))
+        (borrowed.delay, borrowed.expiry) = (draft.delay?.milliseconds ?? 0, draft.expiry?.milliseconds ?? 0)
+        return borrowed
     }
 
     private func notBefore(_ draft: MessageQueue.Draft) -> Int64 { draft.notBefore?.millisecondsSince1970 ?? 0 }
@@ -61,17 +63,15 @@ extension Simulation {
     }
 
     private func entry(_ draft: MessageQueue.Draft) -> SimulatedEngine.Entry {
-        let now = engine.now.wall
-        let life = settings.expiry
+        let now = engine.now
+        let times = DraftTimes(borrowed(draft), life: settings.expiry, now)
         let key = draft.replaceKey == "" ? nil : draft.replaceKey
         let id = { [self] in draft.id ?? makeID($0) }
         return SimulatedEngine.Entry(conversation: Name(draft.conversation), key: key, id: id) { [self] message in
             message.body = draft.body
             message.metadata = pairs(draft)
-            message.createdAt = now
-            message.notBefore = notBefore(draft)
-            let own = expiresAt(draft)
-            message.expiresAt = own == 0 && life > 0 ? max(now, notBefore(draft)).addingClamped(life) : own
+            message.createdAt = now.wall
+            (message.notBefore, message.expiresAt) = (times.notBefore, times.expiresAt)
             message.unmeteredOnly = draft.unmeteredOnly
             message.priority = Int32(clamping: draft.priority)
         }

@@ -416,6 +416,10 @@ TEST(bad_enumerators_times_and_bits_are_named_as_they_were_given) {
     early.not_before_ms = late.expires_at_ms = times[index];
     REFUSED_AS("not_before_ms must not be negative, got %" PRId64, times[index], msgq_enqueue(scene.queue, &early, NULL));
     REFUSED_AS("expires_at_ms must not be negative, got %" PRId64, times[index], msgq_enqueue(scene.queue, &late, NULL));
+    msgq_draft delayed = MSGQ_DRAFT_INIT, short_lived = MSGQ_DRAFT_INIT;
+    delayed.delay_ms = short_lived.expiry_ms = times[index];
+    REFUSED_AS("delay_ms must be 0 to 315619200000 (10 years), got %" PRId64, times[index], msgq_enqueue(scene.queue, &delayed, NULL));
+    REFUSED_AS("expiry_ms must be 0 to 315619200000 (10 years), got %" PRId64, times[index], msgq_enqueue(scene.queue, &short_lived, NULL));
   }
   msgq_draft brief = MSGQ_DRAFT_INIT;
   brief.not_before_ms = brief.expires_at_ms = wall_ms() + 60000;
@@ -423,6 +427,20 @@ TEST(bad_enumerators_times_and_bits_are_named_as_they_were_given) {
   CHECK_TEXT("the message must expire after its not-before time", msgq_error_detail());
   brief.expires_at_ms++;
   CHECK_RESULT(MSGQ_OK, msgq_enqueue(scene.queue, &brief, NULL));
+  brief.delay_ms = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &brief, NULL));
+  CHECK_TEXT("not_before_ms and delay_ms must not both be given", msgq_error_detail());
+  brief.not_before_ms = 0;
+  brief.delay_ms = 120000;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &brief, NULL));
+  CHECK_TEXT("the message must expire after its not-before time", msgq_error_detail());
+  brief.expiry_ms = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &brief, NULL));
+  CHECK_TEXT("expires_at_ms and expiry_ms must not both be given", msgq_error_detail());
+  brief.expires_at_ms = 0;
+  brief.delay_ms = INT64_MAX;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &brief, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_record(scene.queue, &brief, "Ana", NULL)); /* they have no meaning there */
   const uint32_t bits[] = { 64, UINT32_MAX };
   for (size_t index = 0; index < sizeof bits / sizeof *bits; index++) {
     msgq_filter filter = MSGQ_FILTER_INIT;

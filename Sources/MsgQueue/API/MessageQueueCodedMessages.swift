@@ -186,7 +186,9 @@ extension MessageQueue.Draft: Codable {
             unmeteredOnly: try fields.value("unmeteredOnly", or: false),
             replaceKey: try fields.optional("replaceKey"),
             priority: try fields.value("priority", or: 0),
-            time: try fields.optional("time"))
+            time: try fields.optional("time"),
+            delay: try fields.duration("delay"),
+            expiry: try fields.duration("expiry"))
     }
 
     /// Writes each property under its name.
@@ -202,6 +204,8 @@ extension MessageQueue.Draft: Codable {
         try fields.encodeIfPresent(replaceKey, forKey: "replaceKey")
         try fields.encode(priority, forKey: "priority")
         try fields.encodeIfPresent(time, forKey: "time")
+        try fields.encode(milliseconds: delay, forKey: "delay")
+        try fields.encode(milliseconds: expiry, forKey: "expiry")
     }
 }
 

@@ -25,12 +25,17 @@ extension MessageQueue {
         /// When the message was composed, or sent by its sender; nil: now. Years 1970 to 9999. Lists show and order messages by it; the order of
         /// sending does not depend on it.
         public var time: Timestamp?
+        /// In place of ``notBefore``: not sent before this much time has passed since the enqueue; 0 to 10 years. Until the system is booted
+        /// again it is measured by a clock that cannot be set, as ``expiry`` is.
+        public var delay: Duration?
+        /// In place of ``expiresAt``: how long the message may wait, from the enqueue or from its start; 0 to 10 years.
+        public var expiry: Duration?
 
         /// Creates a draft. The parameters are the properties of the same names.
         public init(
             _ body: [UInt8], conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
             notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil,
-            priority: Int = 0, time: Timestamp? = nil
+            priority: Int = 0, time: Timestamp? = nil, delay: Duration? = nil, expiry: Duration? = nil
         ) {
             self.id = id
             self.conversation = conversation
@@ -42,18 +47,20 @@ extension MessageQueue {
             self.replaceKey = replaceKey
             self.priority = priority
             self.time = time
+            self.delay = delay
+            self.expiry = expiry
         }
 
         /// Creates a draft whose body is the text in UTF-8.
         public init(
             _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
             notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil,
-            priority: Int = 0, time: Timestamp? = nil
+            priority: Int = 0, time: Timestamp? = nil, delay: Duration? = nil, expiry: Duration? = nil
         ) {
             self.init(
                 Array(text.utf8), conversation: conversation, metadata: metadata, id: id,
                 notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority,
-                time: time)
+                time: time, delay: delay, expiry: expiry)
         }
     }
 }
@@ -89,11 +96,13 @@ extension MessageQueue.Draft {
     }
 
     private func lent(_ body: UnsafeRawBufferPointer) -> BorrowedDraft {
-        BorrowedDraft(
+        var draft = BorrowedDraft(
             id: id, conversation: Name(conversation), body: body,
             metadata: metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
             notBefore: notBefore?.millisecondsSince1970 ?? 0, expiresAt: expiresAt?.millisecondsSince1970 ?? 0,
             unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: Int32(clamping: priority),
             time: time.map { $0.millisecondsSince1970 == 0 ? -1 : $0.millisecondsSince1970 } ?? 0)
+        (draft.delay, draft.expiry) = (delay?.milliseconds ?? 0, expiry?.milliseconds ?? 0)
+        return draft
     }
 }

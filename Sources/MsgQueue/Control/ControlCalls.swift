@@ -29,7 +29,7 @@ struct ControlCalls: Sendable {
         case .resume(let conversation): try engine.resume(conversation)
         case .enqueue(let draft): return ["message": JSONValue(try enqueue([draft]).first)]
         case .record(let draft, let sender):
-            let id = try draft.body.withBytes { body throws(QueueError) in try engine.record(draft.borrowed(body, 0), sender: sender) }
+            let id = try draft.body.withBytes { body throws(QueueError) in try engine.record(draft.borrowed(body), sender: sender) }
             return ["message": .string(id)]
         case .mark(let id, let status): try engine.mark(id, as: status)
         case .setLifecycle(let isInBackground): try engine.setLifecycle(isInBackground: isInBackground)
@@ -103,10 +103,9 @@ struct ControlCalls: Sendable {
     func enqueue(_ drafts: [ControlDraft]) throws(QueueError) -> [String] {
         try drafts.flatMap(\.body).withBytes { bodies throws(QueueError) in
             var start = 0
-            let now = engine.context.ports.wall()
             let borrowed = drafts.map { draft in
                 defer { start += draft.body.count }
-                return draft.borrowed(UnsafeRawBufferPointer(rebasing: bodies[start..<start + draft.body.count]), now)
+                return draft.borrowed(UnsafeRawBufferPointer(rebasing: bodies[start..<start + draft.body.count]))
             }
             return try engine.enqueue(DraftBatch(count: borrowed.count) { Array(borrowed[$0]) }).ids()
         }
@@ -114,11 +113,13 @@ struct ControlCalls: Sendable {
 }
 
 extension ControlDraft {
-    /// Returns the draft for the engine. `now` is the wall time from which a delay counts.
-    fileprivate func borrowed(_ body: UnsafeRawBufferPointer, _ now: Int64) -> BorrowedDraft {
-        BorrowedDraft(
+    /// Returns the draft for the engine.
+    fileprivate func borrowed(_ body: UnsafeRawBufferPointer) -> BorrowedDraft {
+        var draft = BorrowedDraft(
             id: id, conversation: Name(conversation), body: body, metadata: metadata.map { ($0.key, $0.value.string ?? "") },
-            notBefore: delay == 0 ? notBefore : now.addingClamped(delay), expiresAt: expiresAt, unmeteredOnly: unmeteredOnly,
+            notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly,
             replaceKey: replaceKey, priority: priority, time: time)
+        (draft.delay, draft.expiry) = (delay, expiry)
+        return draft
     }
 }

@@ -88,19 +88,19 @@ package final class DraftBatch {
 }
 
 extension DraftBatch {
-    /// Checks the drafts.
-    func prepare(_ options: Options) throws(QueueError) {
+    /// Checks the drafts. `wall`: the time from which their delays count.
+    func prepare(_ options: Options, wall: Int64) throws(QueueError) {
         try prepare { index, draft throws(QueueError) in
-            do throws(QueueError) { try DraftRule.check(draft, options) } catch { throw error.ofDraft(index, of: count) }
+            do throws(QueueError) { try DraftRule.check(draft, options, wall: wall) } catch { throw error.ofDraft(index, of: count) }
         }
     }
 
     /// Checks messages that are like `draft` except for these bodies.
-    func prepare(_ bodies: UnsafeRawBufferPointer, like draft: BorrowedDraft, _ options: Options) throws(QueueError) {
+    func prepare(_ bodies: UnsafeRawBufferPointer, like draft: BorrowedDraft, _ options: Options, wall: Int64) throws(QueueError) {
         guard draft.id == nil, draft.replaceKey == nil else {
             throw QueueError(.invalid, "the draft of several bodies must have no id and no replace_key")
         }
-        try DraftRule.check(draft, options)
+        try DraftRule.check(draft, options, wall: wall)
         try prepare { index, draft throws(QueueError) in
             do throws(QueueError) { try DraftRule.check(bodySize: draft.body.count, options) } catch {
                 throw QueueError(error.code, "body \(index): \(error.detail)")

@@ -41,7 +41,7 @@ package final class Engine: @unchecked Sendable {
         ThreadContext.prepare()
         let idBits = RandomBits(seed: ports.random())
         let core = Core(
-            options, Opening(boot: ports.boot(), moment: ports.moment),
+            options, Opening(boot: ports.boot(), moment: ports.moment, earliest: ports.earliest),
             firstToken: (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1, openedAt: ports.wall())
         context = EngineContext(options, ports, try Store(path: path, options: options), core)
         let parts: EngineParts
@@ -79,6 +79,8 @@ package final class Engine: @unchecked Sendable {
     /// conversations.
     private func begin() throws(QueueError) {
         let store = context.store
+        store.earliest = context.ports.earliest
+        _ = maintenance.clock.observe()
         for text in [store.loss?.text, store.repair].compactMap({ $0 }) {
             Log.warning("\(store.path): \(text)")
             events.emit(.storage(QueueError(.corrupt, text)))

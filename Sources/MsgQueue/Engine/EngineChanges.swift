@@ -7,7 +7,7 @@ extension Engine {
     /// Stores the drafts in this order, all or none.
     package func enqueue(_ drafts: DraftBatch) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
-        try drafts.prepare(context.options)
+        try drafts.prepare(context.options, wall: context.ports.wall())
         return try insertion.enqueue(drafts, runSteps: runStepsOfEnqueue)
     }
 
@@ -20,7 +20,7 @@ extension Engine {
     ) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
         let drafts = DraftBatch(bodies, sizes: sizes, like: draft)
-        try drafts.prepare(bodies, like: draft, context.options)
+        try drafts.prepare(bodies, like: draft, context.options, wall: context.ports.wall())
         return try insertion.enqueue(drafts, runSteps: runStepsOfEnqueue)
     }
 
@@ -33,6 +33,7 @@ extension Engine {
     package func record(_ given: BorrowedDraft, sender: String) throws(QueueError) -> String {
         var draft = given
         (draft.notBefore, draft.expiresAt, draft.unmeteredOnly, draft.priority, draft.replaceKey) = (0, 0, false, 0, nil)
+        (draft.delay, draft.expiry) = (0, 0)
         try DraftRule.check(draft, context.options)
         guard !sender.isEmpty else { throw QueueError(.invalid, "sender must not be empty") }
         try DraftRule.check(conversation: sender)

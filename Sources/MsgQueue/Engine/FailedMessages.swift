@@ -56,14 +56,14 @@ final class FailedMessages {
             rows.removeAll(keepingCapacity: true)
             for sequence in sequences {
                 guard let row = try failedRow(sequence), !search.paused.contains(row.conversation) else { continue }
-                try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiresAt, round: round, now: now.wall))
+                try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
                 rows.append(row)
             }
         }
         var first: [Name: Int64] = [:]
         for row in rows {
             if first[row.conversation] == nil { first[row.conversation] = row.sequence }
-            if row.expiresAt > now.wall { maintenance.expires(at: row.expiresAt) }
+            if row.expiry(now) > now.wall { maintenance.expires(at: row.expiresAt) }
             events.emit(
                 .status(
                     StatusChange(
@@ -82,6 +82,8 @@ final class FailedMessages {
     private func failedRow(_ sequence: Int64) throws(QueueError) -> Row? {
         do throws(QueueError) {
             guard let row = try store.row(at: sequence, .none), row.progress.status == .failed else { return nil }
+            // Bodies are read when they are sent, but not again to find the same damage.
+            if row.progress.isDamaged { _ = try store.row(at: sequence, .whole)?.metadata() }
             return row
         } catch {
             guard error.code == .corrupt else { throw error }

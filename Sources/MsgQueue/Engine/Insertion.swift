@@ -30,7 +30,7 @@ final class Insertion {
     func enqueue(_ calls: [DraftBatch], runSteps: () -> Void) -> [Result<StoredBatch, QueueError>] {
         let commands = calls.map { WriteGate.Command($0) }
         let prepared = commands.filter { command in
-            do throws(QueueError) { try command.drafts.prepare(context.options) } catch {
+            do throws(QueueError) { try command.drafts.prepare(context.options, wall: context.ports.wall()) } catch {
                 command.result = .failure(error)
                 return false
             }
@@ -92,7 +92,7 @@ final class Insertion {
     }
 
     private func insert(_ commands: [WriteGate.Command], _ refused: inout [Int: QueueError]) {
-        let now = context.ports.moment
+        let now = maintenance.clock.observe()
         let refusedBefore = refused.count
         var changed = Changed()
         let space = commands.reduce(Int64(0)) { $0.addingClamped($1.drafts.needs.space) }
@@ -156,25 +156,25 @@ final class Insertion {
     private func insert(
         _ draft: BorrowedDraft, _ changed: inout Changed, _ now: Moment
     ) throws(QueueError) -> (row: Row, isInPlace: Bool) {
-        let (row, isInPlace) = try insert(draft, expiresAt: expiry(draft, now.wall), &changed, now)
-        if maintenance.isUnknown(expiry: row.expiresAt, now) { try store.ignoreExpiry(of: row) }
+        let (row, isInPlace) = try insert(draft, times(draft, now), &changed, now)
+        if maintenance.clock.isUnknown(expiry: row.expiresAt, now) { try store.ignoreExpiry(of: row) }
         return (row, isInPlace)
     }
 
     private func insert(
-        _ draft: BorrowedDraft, expiresAt: Int64, _ changed: inout Changed, _ now: Moment
+        _ draft: BorrowedDraft, _ times: DraftTimes, _ changed: inout Changed, _ now: Moment
     ) throws(QueueError) -> (row: Row, isInPlace: Bool) {
         guard let key = draft.replaceKey else {
-            return (try store.insert(draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), false)
+            return (try store.insert(draft, times: times, now: now.wall, random: idBits.next()), false)
         }
         let replaced = try room.replaceable(key, draft.conversation)
         let by = changed.inserted
         changed.removed += replaced.rows.map { Removed(row: $0, by: by) }
         for row in replaced.rows where row.sequence != replaced.place { try store.removeReplaced(row, now: now.wall) }
         guard let old = replaced.rows.first(where: { $0.sequence == replaced.place }) else {
-            return (try store.insert(draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), false)
+            return (try store.insert(draft, times: times, now: now.wall, random: idBits.next()), false)
         }
-        return (try store.replace(old, by: draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), true)
+        return (try store.replace(old, by: draft, times, now: now.wall, random: idBits.next()), true)
     }
 
     /// Writes the index entries of new messages if there are many. After an error the messages are stored all the same.
@@ -249,11 +249,12 @@ final class Insertion {
                             : context.core.replaced(old.row, by: message.id, at: message.sequence, now))
                     removed.removeFirst()
                 }
-                let expiresAt = expiry(draft, now.wall)
-                let isUnknown = maintenance.isUnknown(expiry: expiresAt, now)
-                let head = Head(
-                    sequence: message.sequence, notBefore: draft.notBefore, expiresAt: isUnknown ? 0 : expiresAt,
+                let times = times(draft, now)
+                let isUnknown = maintenance.clock.isUnknown(expiry: times.expiresAt, now)
+                var head = Head(
+                    sequence: message.sequence, notBefore: times.notBefore, expiresAt: isUnknown ? 0 : times.expiresAt,
                     unmeteredOnly: draft.unmeteredOnly, priority: draft.priority)
+                head.bootTimes = times.bootTimes
                 if gone.contains(message.sequence) {
                     // It is not in the store any more.
                 } else if message.isInPlace {
@@ -274,9 +275,9 @@ final class Insertion {
                         head, draft.conversation, goesDirect: known ?? first, isFirst: first && isEarly, now)
                 }
                 if isUnknown {
-                    maintenance.hasUnknownExpiry(now)
-                } else if expiresAt != 0 {
-                    maintenance.expires(at: expiresAt)
+                    maintenance.clock.enqueuedUnknownExpiry(now)
+                } else if times.expiresAt != 0 {
+                    maintenance.expires(at: times.expiresAt)
                 }
                 events.enqueued(message, at: now.wall)
                 announced += 1
@@ -299,10 +300,8 @@ final class Insertion {
         return counts
     }
 
-    /// Returns the expiry of the draft, or the queue's default.
-    private func expiry(_ draft: borrowing BorrowedDraft, _ now: Int64) -> Int64 {
-        guard draft.expiresAt == 0, context.options.expiry > 0 else { return draft.expiresAt }
-        return max(now, draft.notBefore).subtractingClamped(-context.options.expiry)
+    private func times(_ draft: borrowing BorrowedDraft, _ now: Moment) -> DraftTimes {
+        DraftTimes(draft, life: context.options.expiry, now)
     }
 
     /// Whether no message of the conversation waits before this one. `own`: how many queued messages are this one and later ones of the

@@ -1,18 +1,3 @@
-/// The wrong wall clock by which messages were enqueued.
-enum WrongClock {
-    case notSeen
-    /// It was ahead of the monotonic clock by this much.
-    case ahead(Int64)
-    /// It is not known by which of them a message was stamped.
-    case several
-
-    /// Returns how long ago that clock showed this time in the present boot, at least.
-    func elapsed(since time: Int64, _ now: Moment) -> Int64 {
-        guard case .ahead(let shift) = self else { return 0 }
-        return min(max(now.mono.subtractingClamped(time.subtractingClamped(shift)), 0), max(now.mono, 0))
-    }
-}
-
 /// Background work: expiry, pruning of the history, the comparison of the indexes, the check of the store, giving back free space. Under the
 /// engine's lock.
 final class Maintenance {
@@ -41,9 +26,7 @@ final class Maintenance {
     /// When the next message expires (wall time).
     private var nextExpiry = Int64.max
     private var expirySearch = ExpirySearch()
-    /// When messages of a wrong clock are looked for, if the clock is right (monotonic).
-    private var correctionAt = Int64.max
-    private var wrongClock = WrongClock.notSeen
+    let clock: ClockCorrection
     /// When the next step of the comparison is due (monotonic).
     private var comparisonAt: Int64 = 0
     private var vacuum = VacuumSchedule()
@@ -54,65 +37,13 @@ final class Maintenance {
 
     init(_ context: EngineContext, _ events: EventDelivery, _ health: StoreHealth) {
         (self.context, store, self.events, self.health) = (context, context.store, events, health)
+        clock = ClockCorrection(context)
     }
 
     /// Reads the first expiry when the queue is opened.
     func findExpiry() throws(QueueError) {
         nextExpiry = try store.firstExpiry() ?? Int64.max
-        if nextExpiry < context.ports.earliest { correctionAt = 0 }
-    }
-
-    // MARK: Wrong clocks
-
-    private func isRight(_ now: Moment) -> Bool { now.wall >= context.ports.earliest }
-
-    /// Whether a wrong clock computed this expiry. When it shows a plausible time, the message gets another one.
-    func isUnknown(expiry: Int64, _ now: Moment) -> Bool { expiry != 0 && !isRight(now) && expiry < context.ports.earliest }
-
-    /// Notes that a message with such an expiry was enqueued.
-    func hasUnknownExpiry(_ now: Moment) {
-        correctionAt = 0
-        let ahead = now.wall.subtractingClamped(now.mono)
-        switch wrongClock {
-        case .notSeen: wrongClock = .ahead(ahead)
-        case .ahead(let before) where abs(before.subtractingClamped(ahead)) > 1_000: wrongClock = .several
-        case .ahead, .several: break
-        }
-    }
-
-    /// Gives messages that were enqueued while the clock was wrong an expiry by the right clock. What remains of their time is measured by the
-    /// boot clock if this process saw the wrong clock; otherwise the time begins again.
-    private func correctExpiries(_ transactions: Transactions, _ now: Moment) throws(QueueError) {
-        let found = try store.unknownExpiries(before: context.ports.earliest, limit: 64)
-        correctionAt = found.isEmpty ? Int64.max : now.mono
-        let waiting = found.filter { !$0.isInFlight }
-        guard !waiting.isEmpty else {
-            if !found.isEmpty { correctionAt = now.mono + 1_000 }
-            return
-        }
-        var corrected: [Int64] = []
-        try transactions.run(durable: false) { () throws(QueueError) in
-            corrected = []
-            for (sequence, _) in waiting {
-                guard let row = try intactRow(sequence) else { continue }
-                let whole = max(row.expiresAt.subtractingClamped(max(row.createdAt, row.notBefore)), 0)
-                let elapsed = wrongClock.elapsed(since: row.createdAt, now)
-                let expiry = max(now.wall.addingClamped(whole.subtractingClamped(elapsed)), context.ports.earliest)
-                try store.correctExpiry(of: row, to: expiry)
-                corrected.append(expiry)
-            }
-        }
-        if corrected.isEmpty { correctionAt = now.mono + Self.interval }
-        for expiry in corrected { expires(at: expiry) }
-        context.core.scheduler.forgetBacklog(now)
-    }
-
-    /// Returns the row of a message; nil: it is damaged, which is reported when it is to be sent.
-    private func intactRow(_ sequence: Int64) throws(QueueError) -> Row? {
-        do throws(QueueError) { return try store.row(at: sequence, .whole) } catch {
-            guard error.code == .corrupt, !error.isIndex else { throw error }
-            return nil
-        }
+        if nextExpiry < context.ports.earliest { clock.hasUnknownExpiry() }
     }
 
     /// Notes that a queued message expires at this wall time.
@@ -140,12 +71,12 @@ final class Maintenance {
         guard isPossible(writes) else { return checkDeadline }
         if store.canVacuumInSteps { vacuum.note(commits: store.commits, at: context.ports.mono()) }
         var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
-        let now = context.ports.moment
+        let now = clock.observe()
         if nextExpiry != Int64.max {
-            let wait = isRight(now) ? min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000) : 60_000
+            let wait = clock.isRight(now) ? min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000) : 60_000
             due = min(due, now.mono + wait)
         }
-        if isRight(now) { due = min(due, correctionAt) }
+        due = min(due, clock.deadline(now))
         return min(max(due, context.core.scheduler.storageRetryAt, retryAt), checkDeadline)
     }
 
@@ -161,13 +92,13 @@ final class Maintenance {
 
     /// Runs one short step of expiry and pruning.
     func run(_ writes: PendingWrites, _ transactions: Transactions) {
-        let now = context.ports.moment
-        let expires = isRight(now) && now.wall >= nextExpiry
-        let corrects = isRight(now) && now.mono >= correctionAt
+        let now = clock.observe()
+        let expires = clock.isRight(now) && now.wall >= nextExpiry
+        let corrects = now.mono >= clock.deadline(now)
         guard now.mono >= dueAt || expires || corrects else { return }
         guard isPossible(writes), now.mono >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
         do throws(QueueError) {
-            if corrects { try correctExpiries(transactions, now) }
+            if corrects { for expiry in try clock.run(transactions, now) { self.expires(at: expiry) } }
             if expires { try expireAll(writes, now) }
             guard now.mono >= dueAt else { return }
             let before = store.totals
@@ -198,9 +129,10 @@ final class Maintenance {
         let (step, removal) = try transactions.run(durable: false) { () throws(QueueError) in
             var removal = Removal()
             let step = try store.prune(
-                keepCount: options.keepSent, keepSince: isRight(now) ? options.keepSentFor.map { now.wall.subtractingClamped($0) } : nil,
-                forgetBefore: isRight(now) || options.rememberIDs == 0 ? context.rememberedSince : Int64.min,
-                earliest: context.ports.earliest, now: now.wall, limit: Int(pruned.value), damaged: { removal.damage.append($0) })
+                keepCount: options.keepSent,
+                keepSince: clock.isRight(now) ? options.keepSentFor.map { now.wall.subtractingClamped($0) } : nil,
+                forgetBefore: clock.isRight(now) || options.rememberIDs == 0 ? context.rememberedSince : Int64.min,
+                now: now.wall, limit: Int(pruned.value), damaged: { removal.damage.append($0) })
             return (step, removal)
         }
         report(removal)
@@ -262,15 +194,16 @@ final class Maintenance {
         let first = expirySearch.time
         var isDone = false
         defer { if !isDone { expires(at: first) } }
-        let (expired, isComplete) = try store.expired(at: now.wall, &expirySearch, limit: 64)
-        for (conversation, sequence) in expired {
+        let expired = try store.expired(at: now, &expirySearch, limit: 64)
+        for (conversation, sequence) in expired.found {
             try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
         }
         // The commit may put back messages that have expired meanwhile.
         nextExpiry = Int64.max
         guard writes.commit() else { return }
         // More messages have expired than one step processes: run again at once.
-        nextExpiry = min(nextExpiry, isComplete ? try store.nextExpiry(after: now.wall) ?? Int64.max : now.wall)
+        let next = expired.isComplete ? try store.nextExpiry(after: now.wall) ?? Int64.max : now.wall
+        nextExpiry = min(nextExpiry, next, expired.later.map { now.wall.addingClamped($0.subtractingClamped(now.mono)) } ?? Int64.max)
         isDone = true
     }
 

@@ -38,7 +38,7 @@ final class QueueReader {
     func message(_ row: Row, withBody: Bool = true) throws(QueueError) -> Message {
         let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation)
         let isSending = flight != nil || writes.sendingSequences.contains(row.sequence)
-        let progress = row.progress
+        let (progress, now) = (row.progress, context.ports.moment)
         var failure: Failure?
         if let damage = row.damage {
             failure = .damaged(damage, at: row.createdAt)
@@ -55,8 +55,8 @@ final class QueueReader {
             bodySize: row.damage != nil ? 0 : row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
             preview: Preview.make(row.body), pairs: row.damage == nil ? try row.metadata() : [],
             status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
-            sequence: row.sequence, createdAt: row.createdAt, time: row.time, editedAt: row.editedAt, notBefore: row.notBefore,
-            expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
+            sequence: row.sequence, createdAt: row.createdAt, time: row.time, editedAt: row.editedAt, notBefore: row.start(now),
+            expiresAt: row.expiry(now), nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
             sentAt: progress.sentAt, deliveredAt: row.isReceived ? row.createdAt : progress.deliveredAt, readAt: progress.readAt,
             attempts: flight?.number ?? progress.attempts, retriesUsed: UInt32(clamping: progress.retriesUsed),
             unmeteredOnly: row.unmeteredOnly, priority: Row.valid(priority: row.priority), failure: failure,

@@ -6,6 +6,9 @@ package struct BorrowedDraft {
     package var metadata: [(key: String, value: String)]
     package var notBefore: Int64
     package var expiresAt: Int64
+    /// In place of `notBefore` and `expiresAt`: durations in milliseconds, from the enqueue and from the start; 0: none.
+    package var delay: Int64 = 0
+    package var expiry: Int64 = 0
     package var unmeteredOnly: Bool
     /// Replaces queued messages of this key in the conversation; nil or empty: none.
     package var replaceKey: String?

@@ -20,10 +20,10 @@ package enum Judgement: Equatable, Sendable {
 }
 
 package enum Classification {
-    /// Classifies an outcome. `perhapsArrived`: an earlier attempt may have reached the receiver; `conflictIsSent`: HTTP 409 then means
+    /// Classifies an outcome. `now`: the wall time; nil: the clock is wrong. `perhapsArrived`: an earlier attempt may have reached the receiver; `conflictIsSent`: HTTP 409 then means
     /// that it did.
     package static func judge(
-        _ outcome: Outcome, now: Int64, perhapsArrived: Bool, conflictIsSent: Bool = false
+        _ outcome: Outcome, now: Int64?, perhapsArrived: Bool, conflictIsSent: Bool = false
     ) -> Judgement {
         let after = outcome.retryAfter ?? RetryAfter.parse(outcome.retryAfterHeader, now: now)
         switch outcome.verdict {
@@ -43,7 +43,7 @@ package enum Classification {
     }
 
     /// Returns the delay in milliseconds for the whole queue that the receiver requested; nil: none.
-    package static func queueDelay(_ outcome: Outcome, now: Int64) -> Int64? {
+    package static func queueDelay(_ outcome: Outcome, now: Int64?) -> Int64? {
         guard outcome.retryAfterIsForQueue, outcome.verdict == .retry || outcome.verdict == .http else { return nil }
         let after = outcome.retryAfter ?? RetryAfter.parse(outcome.retryAfterHeader, now: now)
         return after.map { min(max($0, 0), Options.week) }

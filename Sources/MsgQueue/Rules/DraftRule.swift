@@ -1,6 +1,7 @@
 /// The rules for drafts: names, times, sizes and the limits of the queue.
 package enum DraftRule {
     package static let nameCeiling = 255
+    private static let longestDuration = 3_653 * Options.day
     package static let priorities: ClosedRange<Int32> = -100...100
 
     /// Throws if an id is empty, longer than 255 bytes, or contains control characters.
@@ -43,8 +44,8 @@ package enum DraftRule {
         }
     }
 
-    /// Throws if a draft is invalid or too large.
-    package static func check(_ draft: borrowing BorrowedDraft, _ options: Options) throws(QueueError) {
+    /// Throws if a draft is invalid or too large. `wall`: the time from which its delay counts.
+    package static func check(_ draft: borrowing BorrowedDraft, _ options: Options, wall: Int64 = 0) throws(QueueError) {
         if let id = draft.id { try check(id: id) }
         if !draft.conversation.text.isEmpty { try check(conversation: draft.conversation.text) }
         if let key = draft.replaceKey { try check(name: key, "replace key") }
@@ -52,7 +53,10 @@ package enum DraftRule {
         if draft.time != 0 { try check(time: draft.time) }
         try checkNotNegative(draft.notBefore, "not_before_ms")
         try checkNotNegative(draft.expiresAt, "expires_at_ms")
-        guard draft.expiresAt == 0 || draft.expiresAt > draft.notBefore else {
+        try check(duration: draft.delay, "delay_ms", inPlaceOf: draft.notBefore, "not_before_ms")
+        try check(duration: draft.expiry, "expiry_ms", inPlaceOf: draft.expiresAt, "expires_at_ms")
+        let start = draft.delay == 0 ? draft.notBefore : wall.addingClamped(draft.delay)
+        guard draft.expiresAt == 0 || draft.expiresAt > start else {
             throw QueueError(.invalid, "the message must expire after its not-before time")
         }
         guard priorities.contains(draft.priority) else {
@@ -66,6 +70,13 @@ package enum DraftRule {
         guard time >= 0 else {
             throw QueueError(.invalid, "\(name) must not be negative, got \(time)")
         }
+    }
+
+    private static func check(duration: Int64, _ name: String, inPlaceOf time: Int64, _ other: String) throws(QueueError) {
+        guard (0...longestDuration).contains(duration) else {
+            throw QueueError(.invalid, "\(name) must be 0 to \(longestDuration) (10 years), got \(duration)")
+        }
+        guard duration == 0 || time == 0 else { throw QueueError(.invalid, "\(other) and \(name) must not both be given") }
     }
 
     package static func check(bodySize: Int, _ options: Options) throws(QueueError) {

@@ -36,8 +36,13 @@ package struct Opening: Sendable, Equatable {
     /// Identifies the boot; not 0.
     package var boot: Int64
     package var moment: Moment
+    /// A wall clock that shows less is wrong.
+    package var earliest: Int64
 
-    package init(boot: Int64, moment: Moment) {
-        (self.boot, self.moment) = (boot, moment)
+    package init(boot: Int64, moment: Moment, earliest: Int64 = 0) {
+        (self.boot, self.moment, self.earliest) = (boot, moment, earliest)
     }
+
+    /// The wall time; nil: the clock is wrong.
+    func wall(_ now: Moment) -> Int64? { now.wall >= earliest ? now.wall : nil }
 }

@@ -12,6 +12,8 @@ package struct Head: Sendable, Equatable {
     package var priority: Int32 = 0
     /// The number of the `retryAll` that put the message back; 0: none.
     package var round: UInt32 = 0
+    /// What of `notBefore` and `expiresAt` was given as a duration in this boot.
+    package var bootTimes = BootTimes()
     /// The end of the delay by the monotonic clock, set when the scheduler loads the message; independent of changes of the wall clock.
     package var dueMono: Int64?
     /// The transport skipped the message: it is not sent before this time (monotonic). Not stored.
@@ -41,7 +43,16 @@ package struct Head: Sendable, Equatable {
 
     func retryWait(_ now: Moment) -> Int64 { dueMono.map { max(0, $0.subtractingClamped(now.mono)) } ?? 0 }
 
-    func scheduledWait(_ now: Moment) -> Int64 { notBefore == 0 ? 0 : max(notBefore.subtractingClamped(now.wall), 0) }
+    func scheduledWait(_ now: Moment) -> Int64 {
+        guard notBefore != 0 else { return 0 }
+        return max(bootTimes.start == 0 ? notBefore.subtractingClamped(now.wall) : bootTimes.start.subtractingClamped(now.mono), 0)
+    }
 
-    package func hasExpired(_ now: Moment) -> Bool { expiresAt != 0 && expiresAt <= now.wall }
+    package func hasExpired(_ now: Moment) -> Bool {
+        expiresAt != 0 && (bootTimes.expiry == 0 ? expiresAt <= now.wall : bootTimes.expiry <= now.mono)
+    }
+
+    /// `notBefore` and `expiresAt` by the wall clock as it is set now; 0: none.
+    func start(_ now: Moment) -> Int64 { BootTimes.wall(notBefore, bootTimes.start, now) }
+    func expiry(_ now: Moment) -> Int64 { BootTimes.wall(expiresAt, bootTimes.expiry, now) }
 }

@@ -1,7 +1,8 @@
 /// Parses the `Retry-After` header (RFC 9110, 10.2.3): seconds or an HTTP date.
 package enum RetryAfter {
-    /// Returns the delay in milliseconds from `now` (milliseconds since 1970); nil if the header is invalid.
-    package static func parse(_ header: String, now: Int64) -> Int64? {
+    /// Returns the delay in milliseconds from `now` (milliseconds since 1970; nil: the clock is wrong, and dates say nothing); nil if the
+    /// header is invalid.
+    package static func parse(_ header: String, now: Int64?) -> Int64? {
         let text = header.utf8.drop { $0 == 0x20 || $0 == 0x09 }
         let trimmed = Substring(text).utf8.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed()
         let bytes = Array(trimmed)
@@ -11,8 +12,8 @@ package enum RetryAfter {
             let seconds = Int64(String(decoding: bytes, as: UTF8.self)) ?? Options.week
             return min(seconds, Options.week) * 1000
         }
-        guard let at = date(bytes) else { return nil }
-        return max(0, at - now)
+        guard let now, let at = date(bytes) else { return nil }
+        return max(0, at.subtractingClamped(now))
     }
 
     /// Returns the milliseconds since 1970 of an IMF-fixdate ("Sun, 06 Nov 1994 08:49:37 GMT"), an RFC 850 date ("Sunday, 06-Nov-94

@@ -23,9 +23,12 @@ package struct Row {
     package var replaceKey: String?
     /// The time of the message as it is stored; 0: `createdAt`, in order with the messages before it.
     package var timeAt: Int64 = 0
-    /// If the expiry was given as a duration: the boot, and the expiry as time since that boot; otherwise 0.
-    package var expiryBoot: Int64 = 0
+    /// If `notBefore` or `expiresAt` were given as durations: the boot, and the time since that boot; otherwise 0.
+    package var spanBoot: Int64 = 0
+    package var startUptime: Int64 = 0
     package var expiryUptime: Int64 = 0
+    /// The same if it is the present boot. Not stored.
+    package var bootTimes = BootTimes()
     /// The body, or only its start.
     package var body: [UInt8] = []
     package var hasWholeBody = false
@@ -37,10 +40,21 @@ package struct Row {
     package var time: Int64 { min(max(timeAt == 0 ? createdAt : timeAt, 1), DraftRule.lastTime) }
 
     package var head: Head {
-        Head(
+        var head = Head(
             sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore,
             expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly,
             priority: Row.valid(priority: priority), round: progress.round)
+        head.bootTimes = bootTimes
+        return head
+    }
+
+    /// `notBefore` and `expiresAt` by the wall clock as it is set now; 0: none.
+    package func start(_ now: Moment) -> Int64 { BootTimes.wall(notBefore, bootTimes.start, now) }
+    package func expiry(_ now: Moment) -> Int64 { BootTimes.wall(expiresAt, bootTimes.expiry, now) }
+
+    /// Sets `bootTimes` from the stored columns.
+    mutating func take(boot: Int64) {
+        bootTimes = spanBoot != 0 && spanBoot == boot ? BootTimes(start: max(startUptime, 0), expiry: max(expiryUptime, 0)) : BootTimes()
     }
 
     /// A stored priority that is out of range counts as the nearest valid one.
@@ -85,8 +99,9 @@ package struct Row {
         }
         // A message without a time of its own may be out of order all the same.
         if timeAt != 0, timeAt != max(createdAt, 1) { checksum.add(timeAt) }
-        if expiryBoot != 0 || expiryUptime != 0 {
-            checksum.add(expiryBoot)
+        if spanBoot != 0 || startUptime != 0 || expiryUptime != 0 {
+            checksum.add(spanBoot)
+            checksum.add(startUptime)
             checksum.add(expiryUptime)
         }
         return checksum.stored

@@ -180,7 +180,7 @@ extension Core {
         retriedFrom[flight.token] = nil
         if timedOut { late.add(flight, contentHash: row.contentHash) }
         let judgement = Classification.judge(
-            outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
+            outcome, now: opening.wall(now), perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.exhausted == .discard,
             discardRefused: options.refused == .discard, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
@@ -240,7 +240,7 @@ extension Core {
 
     /// Applies a receiver's request that the whole queue wait. Returns the delay to store; nil if the queue already waits as long.
     private mutating func hold(_ outcome: Outcome, _ now: Moment) -> Due? {
-        guard let delay = Classification.queueDelay(outcome, now: now.wall) else { return nil }
+        guard let delay = Classification.queueDelay(outcome, now: opening.wall(now)) else { return nil }
         let hold = Due(after: delay, now, boot: opening.boot)
         return scheduler.hold(until: hold.uptime, now) ? hold : nil
     }
@@ -308,6 +308,9 @@ extension Core {
     package func hasIssued(_ token: UInt64) -> Bool { token >= firstToken && token < nextToken }
 
     package func lateFlight(_ token: UInt64) -> Flight? { late[token]?.flight }
+
+    /// Notes that a message has other times, and otherwise the same content.
+    package mutating func corrected(_ sequence: Int64, contentHash: Int64) { late.corrected(sequence, contentHash: contentHash) }
 
     /// Returns the message's progress after a late outcome; nil: the outcome has no effect. `row` is the stored row. Only a success of the
     /// latest attempt counts, and only if the body was not edited since.

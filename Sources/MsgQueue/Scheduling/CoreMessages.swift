@@ -6,7 +6,7 @@ extension Core {
             scheduler.removed(sequence, conversation, now)
             return []
         }
-        let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiresAt, now: now.wall)
+        let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiry(now), now: now.wall)
         leftQueue(sequence, conversation, now)
         statistics.expired(now)
         let change = StatusChange(
@@ -76,7 +76,7 @@ extension Core {
     package mutating func force(_ row: Row, _ hand: Hand, _ now: Moment) throws(QueueError) -> Resolution? {
         if scheduler.isForced(row.sequence) { throw QueueError(.busy, "the message is already waiting for a manual attempt") }
         if hand == .retry, MaintenanceRule.retriesLater(options) {
-            return OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
+            return OutcomeRule.paused(row.progress, expiresAt: row.expiry(now), now: now)
         }
         guard scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         if !scheduler.network.isOnline { return unreachable(row, hand, now) }
@@ -85,13 +85,13 @@ extension Core {
             return nil
         }
         guard hand == .retry else { throw QueueError(.conflict, "sending is paused") }
-        return OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
+        return OutcomeRule.paused(row.progress, expiresAt: row.expiry(now), now: now)
     }
 
     /// Returns the result of a manual request that ends while offline.
     private func unreachable(_ row: Row, _ hand: Hand, _ now: Moment) -> Resolution {
         OutcomeRule.unreachable(
-            hand, of: row.progress, expiresAt: row.expiresAt, options: options, policy: policy, reason: scheduler.offlineReason,
+            hand, of: row.progress, expiresAt: row.expiry(now), options: options, policy: policy, reason: scheduler.offlineReason,
             now: now, boot: opening.boot)
     }
 
@@ -126,7 +126,7 @@ extension Core {
         if !scheduler.network.isOnline {
             resolution = unreachable(row, hand, now)
         } else if row.progress.status == .failed {
-            resolution = OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
+            resolution = OutcomeRule.paused(row.progress, expiresAt: row.expiry(now), now: now)
         } else {
             // The message stays queued, unchanged.
             return []

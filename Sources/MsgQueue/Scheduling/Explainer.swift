@@ -189,7 +189,8 @@ package struct Explainer<Queue: QueuedMessages> {
             }
             // A drain ends the holds that no receiver requested.
             wait.earliest = cause.reason == .holding ? scheduler.earliestStart(head, conversation, now) : cause.until
-            if head.expiresAt != 0, head.expiresAt <= cause.until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
+            let expiry = head.expiry(now)
+            if expiry != 0, expiry <= cause.until { (wait.after, wait.expiresAt) = (.expired, expiry) }
             return wait
         }
         return Wait(reason: cause.reason, until: cause.until, after: .person, isInTurn: isInTurn, isSkipped: cause.isSkipped)
@@ -245,7 +246,8 @@ package struct Explainer<Queue: QueuedMessages> {
     /// The wait for the next attempt that the rate permits, of this or of another message.
     private func waitForRate(until: Int64, _ head: Head, isInTurn: Bool) -> Wait {
         var wait = Wait(reason: .rate, until: until, earliest: until, isInTurn: isInTurn, pace: PaceText(scheduler.pace))
-        if head.expiresAt != 0, head.expiresAt <= until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
+        let expiry = head.expiry(now)
+        if expiry != 0, expiry <= until { (wait.after, wait.expiresAt) = (.expired, expiry) }
         return wait
     }
 

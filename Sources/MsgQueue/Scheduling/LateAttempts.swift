@@ -14,6 +14,11 @@ struct LateAttempts {
     /// The attempt with this token and the hash of its message's content; nil: it was answered or dropped.
     subscript(token: UInt64) -> (flight: Flight, contentHash: Int64)? { flights[token] }
 
+    /// The content of the message has another hash, but was not edited.
+    mutating func corrected(_ sequence: Int64, contentHash: Int64) {
+        for (token, late) in flights where late.flight.sequence == sequence { flights[token] = (late.flight, contentHash) }
+    }
+
     mutating func remove(_ token: UInt64) {
         guard flights.removeValue(forKey: token) != nil else { return }
         order.removeAll { $0 == token }

@@ -321,7 +321,7 @@ package struct Scheduler {
         let waiting = known.filter { head in
             let wait = head.wait(now)
             guard head.sequence < block, wait > 0, !isMetered(head) else { return false }
-            guard head.expiresAt == 0 || head.expiresAt.subtractingClamped(now.wall) > wait else { return false }
+            guard head.expiresAt == 0 || head.expiry(now).subtractingClamped(now.wall) > wait else { return false }
             return !retries.contains { $0.sequence < head.sequence && $0.scheduledWait(now) <= wait && wait < $0.retryWait(now) }
         }
         return waiting.min { $0.wait(now) < $1.wait(now) }

@@ -37,7 +37,7 @@ extension Scheduler {
         if head.hasExpired(now) { return (.expired, 0) }
         let held = holdEnd(head, conversation, now)
         let isHeldLonger = held > now.mono && held.subtractingClamped(now.mono) > head.wait(now)
-        if head.scheduledWait(now) > 0, !isHeldLonger { return (.scheduled, head.notBefore) }
+        if head.scheduledWait(now) > 0, !isHeldLonger { return (.scheduled, head.start(now)) }
         if isMetered(head) { return (.metered, 0) }
         let delay = max(head.retryWait(now), head.skipWait(now))
         if delay > 0, !isHeldLonger { return (.retrying, now.wall.addingClamped(delay)) }

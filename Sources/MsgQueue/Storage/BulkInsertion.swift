@@ -131,7 +131,7 @@ extension Row {
     /// Whether the row differs from every other plain new message only in the columns `MessageColumn.plain`.
     var isPlain: Bool {
         !isNamed && sender == nil && metadataText == nil && notBefore == 0 && expiresAt == 0 && !unmeteredOnly && priority == 0
-            && replaceKey == nil && timeAt == 0 && expiryBoot == 0 && expiryUptime == 0
+            && replaceKey == nil && timeAt == 0 && spanBoot == 0 && startUptime == 0 && expiryUptime == 0
     }
 
     /// Binds the columns `MessageColumn.plain` to the parameters from `first` on. `texts` begins with the id and the conversation, which

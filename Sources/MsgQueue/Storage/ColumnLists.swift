@@ -4,12 +4,12 @@ enum MessageColumn: Int, Columns {
     case seq, status, id, named, conversation, sender, createdAt, editedAt, metadata, notBefore, expiresAt, unmeteredOnly
     case attempts, retriesUsed, dueAt, dueDelay, dueBoot, dueUptime, lastAttemptAt, sentAt, sentDuration, sentCode, deliveredAt, readAt
     case flags, stateHash, contentHash, bodySize, body, priority, replaceKey
-    case timeAt, expiryBoot, expiryUptime
+    case timeAt, spanBoot, startUptime, expiryUptime
 
     static let names = columnNames()
 
     static let added: [MessageColumn: (layout: Int64, value: String)] = [
-        .timeAt: (3, "0"), .expiryBoot: (3, "0"), .expiryUptime: (3, "0"),
+        .timeAt: (3, "0"), .spanBoot: (3, "0"), .startUptime: (3, "0"), .expiryUptime: (3, "0"),
     ]
 
     /// The columns in which plain new messages differ: those without sender, metadata, time, expiry, priority, replace key and own id.
@@ -17,7 +17,9 @@ enum MessageColumn: Int, Columns {
 
     /// The columns that are 0 in every plain new message. The others, `sender`, `metadata` and `replaceKey`, are NULL.
     static let zeroInPlain: [MessageColumn] =
-        [.status, .named, .editedAt, .notBefore, .expiresAt, .unmeteredOnly, .priority, .timeAt, .expiryBoot, .expiryUptime] + progress
+        [
+            .status, .named, .editedAt, .notBefore, .expiresAt, .unmeteredOnly, .priority, .timeAt, .spanBoot, .startUptime, .expiryUptime,
+        ] + progress
 
     /// The columns that attempts, receipts and user actions change, besides the status and its checksum; 0 in a new message.
     static let progress: [MessageColumn] = [
@@ -32,6 +34,7 @@ enum MessageColumn: Int, Columns {
 /// The columns of a `Head`: what the scheduler needs of a queued message.
 enum HeadColumn: Int, Columns {
     case seq, conversation, dueAt, dueDelay, dueBoot, dueUptime, flags, notBefore, expiresAt, unmeteredOnly, priority
+    case spanBoot, startUptime, expiryUptime
 
     static let names = columnNames()
 }

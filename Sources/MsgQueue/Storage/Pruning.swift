@@ -28,18 +28,18 @@ extension Store {
     /// `keepCount`, and those older than `keepSince` (nil: no limit), at most `limit`. Calls `damaged` for each damaged message that is
     /// removed.
     package func prune(
-        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, earliest: Int64 = 0, now: Int64, limit: Int = pruneLimit,
+        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, limit: Int = pruneLimit,
         damaged: (QueueError) -> Void
     ) throws(QueueError) -> PruneStep {
         if isHistoryIncomplete {
             try extendHistory(by: Int64(limit) * Self.extensionPerRemoval)
             return .isSearching
         }
-        if try forgetRecent(before: forgetBefore, limit: limit) { return .hasMore }
+        if try forgetRecent(before: forgetBefore, now: now < earliest ? nil : now, limit: limit) { return .hasMore }
         if try pruneExcess(keepCount: keepCount, now: now, limit: limit, damaged: damaged) > 0 { return .hasMore }
         guard let keepSince else { return .finished(oldest: nil) }
         try settle()
-        return try pruneAged(since: keepSince, earliest: earliest, now: now, limit, damaged)
+        return try pruneAged(since: keepSince, now: now, limit, damaged)
     }
 
     /// The most messages in excess that are looked up at once.
@@ -111,7 +111,7 @@ extension Store {
 
     /// Runs one step of the search by age.
     private func pruneAged(
-        since keepSince: Int64, earliest: Int64, now: Int64, _ limit: Int, _ damaged: (QueueError) -> Void
+        since keepSince: Int64, now: Int64, _ limit: Int, _ damaged: (QueueError) -> Void
     ) throws(QueueError) -> PruneStep {
         let rows = Int64(limit) * Self.agesPerRemoval
         let statement = try database.statement(
@@ -128,7 +128,8 @@ extension Store {
         statement.bind(3, foldedThrough)
         var (search, due, isComplete, read) = (ageSearch, [Int64](), false, Int64(0))
         try statement.forEach { () throws(QueueError) in
-            let (sequence, created, time) = (statement.int(0), statement.int(1), statement.int(2))
+            let sequence = statement.int(0)
+            let (created, time) = (clock.corrected(statement.int(1)), clock.corrected(statement.int(2)))
             read += 1
             // A time before `earliest` says nothing: the message is old when a later one is.
             let isUnknown = time < earliest

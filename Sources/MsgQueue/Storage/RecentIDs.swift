@@ -45,55 +45,98 @@ extension Store {
     package func recentIsReceived(_ id: String, since: Int64) throws(QueueError) -> Bool? {
         if let own = Self.own(id, isReceived: false) {
             let statement = try database.statement(
-                "SELECT low FROM recent_own WHERE seq = ?1 AND high = ?2 AND low >> 1 = ?3 AND gone_at >= ?4")
+                "SELECT low, gone_at FROM recent_own WHERE seq = ?1 AND high = ?2 AND low >> 1 = ?3")
             statement.bind(1, own.sequence)
             statement.bind(2, own.high)
             statement.bind(3, own.low >> 1)
-            statement.bind(4, since)
-            if let low = try statement.first({ () throws(QueueError) in statement.int(0) }) { return low & 1 == 1 }
+            let found = try statement.first { () throws(QueueError) in (statement.int(0), statement.int(1)) }
+            if let (low, gone) = found, isRemembered(gone, since) { return low & 1 == 1 }
         }
-        let statement = try database.statement("SELECT is_received FROM recent WHERE id = ?1 AND gone_at >= ?2")
+        let statement = try database.statement("SELECT is_received, gone_at FROM recent WHERE id = ?1")
         try statement.bind(1, id)
-        statement.bind(2, since)
-        return try statement.first { () throws(QueueError) in statement.bool(0) }
+        let found = try statement.first { () throws(QueueError) in (statement.bool(0), statement.int(1)) }
+        guard let (isReceived, gone) = found, isRemembered(gone, since) else { return nil }
+        return isReceived
     }
 
-    /// Forgets some ids of messages that were removed before this time. Returns false when it found none.
-    func forgetRecent(before: Int64, limit: Int) throws(QueueError) -> Bool {
+    /// Whether an id that was removed at this time is still remembered. A time of a wrong clock says nothing.
+    private func isRemembered(_ gone: Int64, _ since: Int64) -> Bool {
+        since != Int64.max && (gone < earliest || clock.corrected(gone) >= since)
+    }
+
+    /// The condition of SQL that an id is forgotten: by the parameters ?1 (a time), ?2 (`earliest`) and ?3 to ?5 (`clock`).
+    private static let isForgotten: SQL =
+        "(gone_at >= ?2 AND gone_at + CASE WHEN gone_at BETWEEN ?3 AND ?4 THEN ?5 ELSE 0 END < ?1)"
+
+    private func bindForgotten(_ statement: Statement, before: Int64) {
+        // Without a memory of ids every id is forgotten.
+        let isAll = before == Int64.max
+        statement.bind(1, before)
+        statement.bind(2, isAll ? Int64.min : earliest)
+        statement.bind(3, clock.from)
+        statement.bind(4, clock.by == 0 || isAll ? Int64.min : clock.through)
+        statement.bind(5, clock.by)
+    }
+
+    /// Forgets some ids of messages that were removed before this time. Returns false when it found none. `now`: when the ids that a wrong
+    /// clock stamped count as removed; nil: the clock is wrong.
+    func forgetRecent(before: Int64, now: Int64? = nil, limit: Int) throws(QueueError) -> Bool {
         var hasForgotten = false
         // A session in which nothing is due changes no file.
         let oldest = try database.statement("SELECT min(gone_at) FROM recent INDEXED BY recent_gone")
-        if try oldest.first({ () throws(QueueError) in !oldest.isNull(0) && oldest.int(0) < before }) ?? false {
-            let named = try database.statement(
-                "DELETE FROM recent WHERE id IN (SELECT id FROM recent INDEXED BY recent_gone WHERE gone_at < ?1 LIMIT ?2)")
-            named.bind(1, before)
-            named.bind(2, Int64(limit))
-            try named.run()
+        let first = try oldest.first { () throws(QueueError) in oldest.isNull(0) ? Int64.max : oldest.int(0) } ?? Int64.max
+        if let now, first < earliest {
+            let stamp = try database.statement(
+                "UPDATE recent SET gone_at = ?1 WHERE id IN (SELECT id FROM recent INDEXED BY recent_gone WHERE gone_at < ?2 LIMIT ?3)")
+            stamp.bind(1, now)
+            stamp.bind(2, earliest)
+            stamp.bind(3, Int64(limit))
+            try stamp.run()
             hasForgotten = true
         }
+        if first < before {
+            let named = try database.statement(
+                """
+                DELETE FROM recent WHERE id IN (
+                  SELECT id FROM recent INDEXED BY recent_gone WHERE gone_at < ?1 AND \(Self.isForgotten) LIMIT ?6)
+                """)
+            bindForgotten(named, before: before)
+            named.bind(6, Int64(limit))
+            try named.run()
+            hasForgotten = hasForgotten || database.changes > 0
+        }
         // Messages are removed mostly in the order of their numbers; the second search finds the others, some with each call.
-        let first = try forgetOwn(after: 0, before: before)
-        let other = try forgetOwn(after: forgetCursor, before: before)
+        let start = try forgetOwn(after: 0, before: before, now: now)
+        let other = try forgetOwn(after: forgetCursor, before: before, now: now)
         if !other.hasForgotten { forgetCursor = other.last }
-        return hasForgotten || first.hasForgotten || other.hasForgotten
+        return hasForgotten || start.hasForgotten || other.hasForgotten
     }
 
     /// Forgets those of the next ids in `recent_own` that are due. `last`: the last one that was read; 0: there are no more.
-    private func forgetOwn(after first: Int64, before: Int64) throws(QueueError) -> (last: Int64, hasForgotten: Bool) {
+    private func forgetOwn(after first: Int64, before: Int64, now: Int64?) throws(QueueError) -> (last: Int64, hasForgotten: Bool) {
         let search = try database.statement(
             """
-            SELECT ifnull(max(seq), 0), ifnull(sum(gone_at < ?1), 0)
-            FROM (SELECT seq, gone_at FROM recent_own WHERE seq > ?2 ORDER BY seq LIMIT ?3)
+            SELECT ifnull(max(seq), 0), ifnull(sum(\(Self.isForgotten)), 0), ifnull(sum(gone_at < ?2), 0)
+            FROM (SELECT seq, gone_at FROM recent_own WHERE seq > ?6 ORDER BY seq LIMIT ?7)
             """)
-        search.bind(1, before)
-        search.bind(2, first)
-        search.bind(3, Self.ownIDsPerStep)
-        let (last, due) = try search.first { () throws(QueueError) in (search.int(0), search.int(1)) } ?? (0, 0)
+        bindForgotten(search, before: before)
+        search.bind(6, first)
+        search.bind(7, Self.ownIDsPerStep)
+        let (last, due, unknown) =
+            try search.first { () throws(QueueError) in (search.int(0), search.int(1), search.int(2)) } ?? (0, 0, 0)
+        if let now, unknown > 0 {
+            let stamp = try database.statement("UPDATE recent_own SET gone_at = ?1 WHERE seq > ?3 AND seq <= ?4 AND gone_at < ?2")
+            stamp.bind(1, now)
+            stamp.bind(2, earliest)
+            stamp.bind(3, first)
+            stamp.bind(4, last)
+            try stamp.run()
+        }
         guard due > 0 else { return (last, false) }
-        let removal = try database.statement("DELETE FROM recent_own WHERE seq > ?2 AND seq <= ?3 AND gone_at < ?1")
-        removal.bind(1, before)
-        removal.bind(2, first)
-        removal.bind(3, last)
+        let removal = try database.statement("DELETE FROM recent_own WHERE seq > ?6 AND seq <= ?7 AND \(Self.isForgotten)")
+        bindForgotten(removal, before: before)
+        removal.bind(6, first)
+        removal.bind(7, last)
         try removal.run()
         return (last, true)
     }

@@ -13,8 +13,8 @@ extension Row {
             metadataText: fields.optionalText(.metadata), notBefore: fields.int(.notBefore), expiresAt: fields.int(.expiresAt),
             unmeteredOnly: fields.bool(.unmeteredOnly), progress: progress, stateHash: fields.int(.stateHash),
             contentHash: fields.int(.contentHash), bodySize: fields.int(.bodySize), priority: fields.int(.priority),
-            replaceKey: fields.optionalText(.replaceKey), timeAt: fields.int(.timeAt), expiryBoot: fields.int(.expiryBoot),
-            expiryUptime: fields.int(.expiryUptime))
+            replaceKey: fields.optionalText(.replaceKey), timeAt: fields.int(.timeAt), spanBoot: fields.int(.spanBoot),
+            startUptime: fields.int(.startUptime), expiryUptime: fields.int(.expiryUptime))
     }
 
     /// Binds all columns but the body and those that `Progress.bind` binds.
@@ -37,7 +37,8 @@ extension Row {
         fields.bind(.priority, priority)
         try fields.bind(.replaceKey, replaceKey)
         fields.bind(.timeAt, timeAt)
-        fields.bind(.expiryBoot, expiryBoot)
+        fields.bind(.spanBoot, spanBoot)
+        fields.bind(.startUptime, startUptime)
         fields.bind(.expiryUptime, expiryUptime)
     }
 
@@ -106,7 +107,8 @@ extension StoredStatus {
 }
 
 extension Head {
-    init(_ fields: Fields<HeadColumn>) {
+    /// `boot`: a hash of the id of the present boot.
+    init(_ fields: Fields<HeadColumn>, boot: Int64) {
         let flags = RowFlags(rawValue: fields.int(.flags))
         self.init(
             sequence: fields.int(.seq),
@@ -116,6 +118,9 @@ extension Head {
             waitsForNetwork: flags.contains(.waitsForNetwork), notBefore: max(fields.int(.notBefore), 0),
             expiresAt: flags.contains(.ignoresExpiry) ? 0 : max(fields.int(.expiresAt), 0), unmeteredOnly: fields.bool(.unmeteredOnly),
             priority: Row.valid(priority: fields.int(.priority)), round: flags.round)
+        let given = fields.int(.spanBoot)
+        guard given != 0, given == boot else { return }
+        bootTimes = BootTimes(start: max(fields.int(.startUptime), 0), expiry: max(fields.int(.expiryUptime), 0))
     }
 }
 

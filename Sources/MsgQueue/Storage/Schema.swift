@@ -108,14 +108,16 @@ enum Schema {
 
     // MARK: Layout 3
 
-    /// `timed_from`: rows of message from this one on have a `time_at`; 0: none must. Then what is known of steps of the wall clock in the
-    /// boot `clock_boot`: its difference from the boot clock, the latest time that it showed before a step forward, and the length of these
-    /// steps.
-    private static let stateAdditions = ["timed_from", "clock_boot", "clock_offset", "clock_from", "clock_by"].map(number)
+    /// `timed_from`: rows of message from this one on have a `time_at`; 0: none must. Then what is known of the wall clock: a hash of the
+    /// boot id, its difference from the boot clock, and of the longest step the first and the last time that it showed before it in that
+    /// boot, and its length.
+    private static let stateAdditions =
+        ["timed_from", "clock_boot", "clock_offset", "clock_from", "clock_through", "clock_by"].map(number)
 
-    /// `time_at`: the time of the message; 0: `created_at`, and no row before it with a `time_at` of 0 was created later. `expiry_boot` and
-    /// `expiry_uptime`: if the expiry was given as a duration, a hash of the boot id and the expiry as time since boot.
-    private static let messageAdditions = ["time_at", "expiry_boot", "expiry_uptime"].map(number)
+    /// `time_at`: the time of the message; 0: `created_at`, and no row before it with a `time_at` of 0 was created later. If `not_before`
+    /// or `expires_at` were given as durations: `span_boot`, a hash of the boot id, and `start_uptime` and `expiry_uptime`, the same times as
+    /// time since the boot.
+    private static let messageAdditions = ["time_at", "span_boot", "start_uptime", "expiry_uptime"].map(number)
 
     /// The time and the sequence number of the message with the latest time; 0: all messages of the conversation have a `time_at` of 0. In
     /// `proof` the low 48 bits of the time are multiplied by 31, and the number by 37.

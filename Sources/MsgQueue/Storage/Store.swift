@@ -22,6 +22,10 @@ package final class Store {
         get { state.timedFrom }
         set { state.timedFrom = newValue }
     }
+    /// What is known of the wall clock. Stored with the next change.
+    package var clock = ClockSteps()
+    /// A wall clock that shows less is wrong.
+    package var earliest: Int64 = 0
     /// Some message may have a `time_at`.
     var hasTimes = false
     /// No message with a `time_at` of 0 was created later. Not used when there is a `timedFrom`.
@@ -230,7 +234,7 @@ package final class Store {
 
     /// Continues from the state that the last owner left.
     private func start(_ survey: StoreSurvey, _ layout: Layout) throws(QueueError) {
-        if let found = survey.state { (state, stateOnDisk) = (found, found) }
+        if let found = survey.state { (state, stateOnDisk, clock) = (found, found, found.clock) }
         // Also for the commit of an upgrade.
         isUnchecked = survey.needsCheck
         if survey.logFrames > 0, !isReadOnly {
@@ -281,6 +285,9 @@ package final class Store {
     /// The next commit must write the row of `state`, even if it is unchanged: SQLite counts no rows for changes of the schema, of indexes
     /// or of the order of pages.
     private var mustWriteState = false
+
+    /// The next commit stores `clock`. Inside the caller's transaction.
+    package func keepClock() { mustWriteState = true }
 
     /// Performs the writes that end interrupted attempts, and rolls them back.
     private func dryRunRecovery() throws(QueueError) {
@@ -444,6 +451,7 @@ package final class Store {
     /// Writes the row of `state`. The first change of a session marks the store as open; the first commit of a log sets its generation.
     private func writeState(_ isFirst: Bool) throws(QueueError) {
         guard database.hasChanges || state != stateOnDisk || mustWriteState else { return }
+        state.clock = clock
         if isFirst {
             state.mark = .open
             state.bootID = isUnchecked ? StoreState.unchecked : currentBoot

@@ -61,6 +61,7 @@ extension Store {
     /// Reads the current row of a statement and verifies it.
     func read(_ fields: Fields<MessageColumn>, _ part: Part) throws(QueueError) -> Row {
         var row = try Row(fields)
+        row.take(boot: clock.boot)
         switch part {
         case .none, .outline: break
         case .whole, .start:
@@ -171,7 +172,7 @@ extension Store {
         var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
             let fields = Fields<HeadColumn>(statement)
-            heads.append((Name(fields.text(.conversation)), Head(fields)))
+            heads.append((Name(fields.text(.conversation)), Head(fields, boot: clock.boot)))
             return true
         }
         return heads
@@ -193,7 +194,7 @@ extension Store {
         statement.bind(3, Int64(limit))
         var heads: [Head] = []
         try statement.forEach { () throws(QueueError) in
-            heads.append(Head(Fields(statement)))
+            heads.append(Head(Fields(statement), boot: clock.boot))
             return true
         }
         return heads
@@ -248,37 +249,49 @@ extension Store {
     }
 
     /// Runs one step of the search for queued messages that have expired: reads at most `rows` entries of their index and returns at most
-    /// `limit` messages, without those being sent. Returns true when there are no more.
+    /// `limit` messages, without those being sent. `isComplete`: there are no more. `later`: when the next of those that were read expires by the
+    /// boot clock, which was not set with the wall clock.
     package func expired(
-        at now: Int64, _ search: inout ExpirySearch, rows: Int64 = 2_000, limit: Int
-    ) throws(QueueError) -> (found: [(conversation: Name, sequence: Int64)], isComplete: Bool) {
+        at now: Moment, _ search: inout ExpirySearch, rows: Int64 = 2_000, limit: Int
+    ) throws(QueueError) -> (found: [(conversation: Name, sequence: Int64)], later: Int64?, isComplete: Bool) {
         let statement = try database.statement(
             """
-            SELECT expires_at, seq, conversation, flags & \(flag: .ignoresExpiry), seq IN (SELECT seq FROM in_flight)
+            SELECT expires_at, seq, conversation, flags & \(flag: .ignoresExpiry), seq IN (SELECT seq FROM in_flight),
+              CASE WHEN span_boot = ?5 AND expiry_uptime > ?6 THEN expiry_uptime ELSE 0 END
             FROM message INDEXED BY message_expiring
             WHERE expires_at != 0 AND status = \(.queued) AND expires_at = ?1 AND expires_at <= ?3 AND seq > ?2
-            UNION ALL SELECT expires_at, seq, conversation, flags & \(flag: .ignoresExpiry), seq IN (SELECT seq FROM in_flight)
+            UNION ALL SELECT expires_at, seq, conversation, flags & \(flag: .ignoresExpiry), seq IN (SELECT seq FROM in_flight),
+              CASE WHEN span_boot = ?5 AND expiry_uptime > ?6 THEN expiry_uptime ELSE 0 END
             FROM message INDEXED BY message_expiring
             WHERE expires_at != 0 AND status = \(.queued) AND expires_at > ?1 AND expires_at <= ?3
             ORDER BY 1, 2 LIMIT ?4
             """)
         statement.bind(1, search.time)
         statement.bind(2, search.sequence)
-        statement.bind(3, now)
+        statement.bind(3, now.wall)
         statement.bind(4, rows)
+        statement.bind(5, clock.boot)
+        statement.bind(6, now.mono)
         var found: [(conversation: Name, sequence: Int64)] = []
         var read: Int64 = 0
+        var later: Int64?
         try statement.forEach { () throws(QueueError) in
             read += 1
             if statement.int(3) == 0 {
-                if statement.bool(4) { search.keep() } else { found.append((Name(statement.text(2)), statement.int(1))) }
+                let uptime = statement.int(5)
+                if uptime != 0 { later = min(later ?? uptime, uptime) }
+                if uptime != 0 || statement.bool(4) {
+                    search.keep()
+                } else {
+                    found.append((Name(statement.text(2)), statement.int(1)))
+                }
             }
             (search.time, search.sequence) = (statement.int(0), statement.int(1))
             return found.count < limit
         }
-        guard read < rows, found.count < limit else { return (found, false) }
+        guard read < rows, found.count < limit else { return (found, later, false) }
         search.end()
-        return (found, true)
+        return (found, later, true)
     }
 
     /// Returns the earliest expiry of the queued messages, even if it no longer applies; nil: none has one.
@@ -318,6 +331,34 @@ extension Store {
             return true
         }
         return found
+    }
+
+    /// Reads some queued messages: those whose stored times are not those of their durations, because the wall clock was set since then.
+    /// `last`: the last message that was read; nil: there are no more.
+    func displaced(
+        after sequence: Int64, _ now: Moment, limit: Int64
+    ) throws(QueueError) -> (found: [(sequence: Int64, isInFlight: Bool)], last: Int64?) {
+        let columns: SQL = "seq, seq IN (SELECT seq FROM in_flight), not_before, start_uptime, expires_at, expiry_uptime, span_boot"
+        let statement = try database.statement(
+            """
+            SELECT \(columns) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1
+            UNION ALL SELECT \(columns) FROM message NOT INDEXED WHERE seq > max(?1, ?3) AND status = \(.queued) ORDER BY seq LIMIT ?2
+            """)
+        statement.bind(1, sequence)
+        statement.bind(2, limit)
+        statement.bind(3, foldedThrough)
+        var found: [(sequence: Int64, isInFlight: Bool)] = []
+        var (last, read) = (sequence, Int64(0))
+        try statement.forEach { () throws(QueueError) in
+            (last, read) = (statement.int(0), read + 1)
+            let isOfBoot = statement.int(6) != 0 && statement.int(6) == clock.boot
+            let (start, expiry) = (statement.int(2), statement.int(4))
+            if isOfBoot, BootTimes.wall(start, statement.int(3), now) != start || BootTimes.wall(expiry, statement.int(5), now) != expiry {
+                found.append((last, statement.bool(1)))
+            }
+            return true
+        }
+        return (found, read < limit ? nil : last)
     }
 
     /// Returns the first failed message of a conversation.

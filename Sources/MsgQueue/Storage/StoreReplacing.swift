@@ -40,11 +40,11 @@ extension Store {
 
     /// Replaces a queued message by a new one in its place. The id of the old one counts as known from now on.
     package func replace(
-        _ old: Row, by draft: borrowing BorrowedDraft, expiresAt: Int64, now: Int64, random: UInt64
+        _ old: Row, by draft: borrowing BorrowedDraft, _ times: DraftTimes, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
         try settleBulk(from: old.sequence)
         let time = takeTime(draft.time, inPlaceOf: old.sequence, now: now)
-        let row = Self.row(of: draft, at: old.sequence, time: time, sender: nil, expiresAt: expiresAt, now: now, random: random)
+        let row = row(of: draft, at: old.sequence, time: time, sender: nil, times, now: now, random: random)
         let statement = try database.statement(
             """
             UPDATE message SET \(set: MessageColumn.allCases.filter { $0 != .seq }) WHERE seq = \(parameter: MessageColumn.seq)

@@ -48,7 +48,7 @@ struct StoreState: Equatable {
     }
 
     /// The columns that layout 3 added.
-    private var additions: [Int64] { [timedFrom, clock.boot, clock.offset, clock.from, clock.by] }
+    private var additions: [Int64] { [timedFrom, clock.boot, clock.offset, clock.from, clock.through, clock.by] }
 
     private var checksum: Int64 {
         var checksum = Checksum()
@@ -65,7 +65,8 @@ struct StoreState: Equatable {
 
     /// nil: the row is missing or damaged.
     static func read(_ database: Database, ofLayout layout: Int64) throws(QueueError) -> StoreState? {
-        let additions = layout < Layout.withTimes ? "0, 0, 0, 0, 0" : "timed_from, clock_boot, clock_offset, clock_from, clock_by"
+        let additions =
+            layout < Layout.withTimes ? "0, 0, 0, 0, 0, 0" : "timed_from, clock_boot, clock_offset, clock_from, clock_through, clock_by"
         let statement = try Statement(
             """
             SELECT sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
@@ -73,14 +74,14 @@ struct StoreState: Equatable {
             """, database)
         defer { statement.finalize() }
         let row = try statement.first { () throws(QueueError) in
-            ((0..<17).map { statement.int($0) } + (19..<24).map { statement.int($0) }, statement.text(17), statement.int(18))
+            ((0..<17).map { statement.int($0) } + (19..<25).map { statement.int($0) }, statement.text(17), statement.int(18))
         }
         guard let (integers, bootID, checksum) = row, let state = StoreState(integers, bootID) else { return nil }
         return state.checksum == checksum ? state : nil
     }
 
     private init?(_ integers: [Int64], _ bootID: String) {
-        guard integers.count == 22, let mark = Mark(rawValue: integers[2]) else { return nil }
+        guard integers.count == 23, let mark = Mark(rawValue: integers[2]) else { return nil }
         sequenceCeiling = integers[0]
         foldedThrough = integers[1]
         self.mark = mark
@@ -96,7 +97,7 @@ struct StoreState: Equatable {
         logBase = integers[12]
         hold = Hold(until: integers[13], delay: integers[14], boot: integers[15], uptime: integers[16])
         timedFrom = integers[17]
-        clock = ClockSteps(boot: integers[18], offset: integers[19], from: integers[20], by: integers[21])
+        clock = ClockSteps(boot: integers[18], offset: integers[19], from: integers[20], through: integers[21], by: integers[22])
         self.bootID = bootID
     }
 
@@ -108,7 +109,7 @@ struct StoreState: Equatable {
             UPDATE state SET sequence_ceiling = ?1, folded_through = ?2, is_clean = ?3, queued = ?4, sent = ?5, delivered = ?6, "read" = ?7,
               failed = ?8, received = ?9, unread = ?10, unsent_bytes = ?11, generation = ?12, log_base = ?13, hold_until = ?14,
               hold_delay = ?15, hold_boot = ?16, hold_uptime = ?17, boot_id = ?18, checksum = ?19, timed_from = ?20, clock_boot = ?21,
-              clock_offset = ?22, clock_from = ?23, clock_by = ?24 WHERE only = 1
+              clock_offset = ?22, clock_from = ?23, clock_through = ?24, clock_by = ?25 WHERE only = 1
             """)
         for (index, value) in integers.enumerated() { statement.bind(Int32(index + 1), value) }
         try statement.bind(18, bootID)
@@ -121,8 +122,8 @@ struct StoreState: Equatable {
     var update: String {
         """
         UPDATE state SET (sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
-          generation, log_base, hold_until, hold_delay, hold_boot, hold_uptime, timed_from, clock_boot, clock_offset, clock_from, clock_by,
-          boot_id, checksum)
+          generation, log_base, hold_until, hold_delay, hold_boot, hold_uptime, timed_from, clock_boot, clock_offset, clock_from,
+          clock_through, clock_by, boot_id, checksum)
           = (\((integers + additions).map { String($0) }.joined(separator: ", ")), '', \(checksum)) WHERE only = 1
         """
     }
@@ -135,11 +136,11 @@ struct StoreState: Equatable {
         guard let record = TableLeaf.firstRecord(page), record.count >= 20, case .text(let bootID) = record[4],
             case .integer(let checksum) = record[19]
         else { return nil }
-        let integers = (record[1...3] + record[5...18] + record[20..<min(record.count, 25)]).compactMap { value -> Int64? in
+        let integers = (record[1...3] + record[5...18] + record[20..<min(record.count, 26)]).compactMap { value -> Int64? in
             if case .integer(let number) = value { number } else { nil }
         }
         // A row that was written before a column was added ends before it.
-        let absent = [Int64](repeating: 0, count: max(22 - integers.count, 0))
+        let absent = [Int64](repeating: 0, count: max(23 - integers.count, 0))
         guard let state = StoreState(integers + absent, bootID) else { return nil }
         return (state, state.checksum == checksum)
     }

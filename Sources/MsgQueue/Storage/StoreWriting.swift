@@ -5,12 +5,12 @@ extension Store {
 
     /// Inserts a message after all others and returns its row. With a `sender` it is a recorded message, for the history.
     package func insert(
-        _ draft: borrowing BorrowedDraft, sender: String? = nil, expiresAt: Int64? = nil, now: Int64, random: UInt64
+        _ draft: borrowing BorrowedDraft, sender: String? = nil, times: DraftTimes? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
         let sequence = try takeSequence()
-        let row = Self.row(
+        let row = row(
             of: draft, at: sequence, time: takeTime(draft.time, at: sequence, now: now), sender: sender,
-            expiresAt: expiresAt ?? draft.expiresAt, now: now, random: random)
+            times ?? DraftTimes(draft), now: now, random: random)
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
         if bulk != nil {
@@ -23,19 +23,22 @@ extension Store {
     }
 
     /// Returns the row of a new message. `time`: its `time_at`.
-    static func row(
-        of draft: borrowing BorrowedDraft, at sequence: Int64, time: Int64, sender: String?, expiresAt: Int64, now: Int64, random: UInt64
+    func row(
+        of draft: borrowing BorrowedDraft, at sequence: Int64, time: Int64, sender: String?, _ times: DraftTimes, now: Int64, random: UInt64
     ) -> Row {
         var progress = Progress()
         if sender != nil { progress.status = .delivered }
         var row = Row(
             sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random),
             isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
-            metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: draft.notBefore,
-            expiresAt: expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
+            metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: times.notBefore,
+            expiresAt: times.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
         row.replaceKey = draft.replaceKey
         row.priority = Int64(draft.priority)
         row.timeAt = time
+        row.bootTimes = times.bootTimes
+        (row.startUptime, row.expiryUptime) = (times.bootTimes.start, times.bootTimes.expiry)
+        if times.bootTimes != BootTimes() { row.spanBoot = clock.boot }
         row.contentHash = row.hashOfContent(draft.body)
         row.stateHash = Row.hash(sequence, row.progress)
         return row
@@ -134,18 +137,26 @@ extension Store {
 
     /// Sets another expiry, which is not ignored. `old` has its whole body.
     package func correctExpiry(of old: Row, to expiresAt: Int64) throws(QueueError) {
+        var progress = try correctTimes(of: old, notBefore: old.notBefore, expiresAt: expiresAt).progress
+        progress.ignoresExpiry = false
+        try update(old, to: progress)
+    }
+
+    /// Sets the times by another wall clock. `old` has its whole body.
+    @discardableResult
+    package func correctTimes(of old: Row, notBefore: Int64, expiresAt: Int64) throws(QueueError) -> Row {
         var row = old
-        row.expiresAt = expiresAt
+        (row.notBefore, row.expiresAt) = (notBefore, expiresAt)
         row.contentHash = row.body.withUnsafeBytes { row.hashOfContent($0) }
         let statement = try database.statement(
-            "UPDATE message SET \(set: [MessageColumn.expiresAt, .contentHash]) WHERE seq = \(parameter: MessageColumn.seq)")
+            "UPDATE message SET \(set: [MessageColumn.notBefore, .expiresAt, .contentHash]) WHERE seq = \(parameter: MessageColumn.seq)")
         let fields = Fields<MessageColumn>(statement)
         fields.bind(.seq, row.sequence)
+        fields.bind(.notBefore, row.notBefore)
         fields.bind(.expiresAt, row.expiresAt)
         fields.bind(.contentHash, row.contentHash)
         try statement.run()
-        row.progress.ignoresExpiry = false
-        try update(row, to: row.progress)
+        return row
     }
 
     func deleteLarge(_ sequence: Int64) throws(QueueError) {

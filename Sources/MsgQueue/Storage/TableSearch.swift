@@ -22,10 +22,10 @@ struct TableSearch {
             case (true, 3) where types[0] == .null && isNumbers(1..<3): self = .inFlight
             case (true, 4) where types[0] == .null && isNumbers(1..<4): self = .recentOwn
             // A row that was written before a column was added ends before it.
-            case (true, 20...25):
+            case (true, 20...26):
                 guard types[0] == .null, types[4] == .text, isNumbers(1..<4), isNumbers(5..<types.count) else { return nil }
                 self = .state
-            case (true, 26...35):
+            case (true, 26...36):
                 guard types[0] == .null, types[3] == .text, types[5] == .text, isNumbers(1..<3), isNumbers(10..<25) else { return nil }
                 self = .message
             // The indexes by conversation have the sequence number twice; `history_in` has a status, which is one byte.

@@ -48,6 +48,8 @@ package struct ControlDraft: Sendable, Equatable {
     /// From the time of the call; 0: none.
     package var delay: Int64 = 0
     package var expiresAt: Int64 = 0
+    /// In place of `expiresAt`; 0: none.
+    package var expiry: Int64 = 0
     package var unmeteredOnly = false
     package var replaceKey: String?
     package var priority: Int32 = 0

@@ -138,14 +138,16 @@ package struct ControlRequest: Sendable {
     }
 
     private static func draft(_ fields: Given) throws(QueueError) -> ControlDraft {
-        guard fields.integer("not_before_ms") == nil || fields.integer("delay_ms") == nil else {
-            throw QueueError(.invalid, "not_before_ms and delay_ms must not both be given")
+        for (time, duration) in [("not_before_ms", "delay_ms"), ("expires_at_ms", "expiry_ms")] {
+            guard fields.integer(time) == nil || fields.integer(duration) == nil else {
+                throw QueueError(.invalid, "\(time) and \(duration) must not both be given")
+            }
         }
         return ControlDraft(
             id: fields.text("message"), conversation: fields.conversation ?? "", body: try fields.body(),
             metadata: fields.request["metadata"]?.members ?? [], notBefore: fields.integer("not_before_ms") ?? 0,
             delay: fields.integer("delay_ms") ?? 0, expiresAt: fields.integer("expires_at_ms") ?? 0,
-            unmeteredOnly: fields.flag("unmetered_only"),
+            expiry: fields.integer("expiry_ms") ?? 0, unmeteredOnly: fields.flag("unmetered_only"),
             replaceKey: fields.text("replace_key"), priority: Int32(clamping: fields.integer("priority") ?? 0),
             time: fields.integer("time_ms") ?? 0)
     }

@@ -63,6 +63,7 @@ package struct ControlRule: Sendable {
             fields: [Field(name: "message", kind: .text), conversation] + body + [
                 Field(name: "metadata", kind: .texts), Field(name: "not_before_ms", kind: .integer(0...Int64.max)),
                 Field(name: "delay_ms", kind: .integer(0...Int64.max)), Field(name: "expires_at_ms", kind: .integer(0...Int64.max)),
+                Field(name: "expiry_ms", kind: .integer(0...Int64.max)),
                 Field(name: "unmetered_only", kind: .boolean), Field(name: "replace_key", kind: .text),
                 Field(name: "priority", kind: .integer(-100...100)), time,
             ]),

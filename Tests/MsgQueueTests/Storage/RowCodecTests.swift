@@ -10,7 +10,8 @@ import Testing
         .metadata: #"{"k":"v"}"#, .notBefore: "103", .expiresAt: "104", .unmeteredOnly: "1", .attempts: "105", .retriesUsed: "106",
         .dueAt: "107", .dueDelay: "108", .dueBoot: "109", .dueUptime: "110", .lastAttemptAt: "111", .sentAt: "112",
         .sentDuration: "113", .sentCode: "114", .deliveredAt: "115", .readAt: "116", .flags: "\(33 + 117 << 8)", .bodySize: "8",
-        .body: "the body", .priority: "118", .replaceKey: "the key", .timeAt: "119", .expiryBoot: "120", .expiryUptime: "121",
+        .body: "the body", .priority: "118", .replaceKey: "the key", .timeAt: "119",
+        .spanBoot: "120", .startUptime: "122", .expiryUptime: "121",
     ]
 
     private static var progress: Progress {
@@ -36,7 +37,7 @@ import Testing
         var row = Row(
             sequence: 1, id: "the id", isNamed: true, conversation: "the conversation", sender: sender, createdAt: 101, editedAt: 102,
             metadataText: #"{"k":"v"}"#, notBefore: 103, expiresAt: 104, unmeteredOnly: true, progress: progress, bodySize: 8,
-            priority: 118, replaceKey: "the key", timeAt: 119, expiryBoot: 120, expiryUptime: 121)
+            priority: 118, replaceKey: "the key", timeAt: 119, spanBoot: 120, startUptime: 122, expiryUptime: 121)
         if sender != nil { row.progress.status = .read }
         row.contentHash = Array("the body".utf8).withUnsafeBytes { row.hashOfContent($0) }
         row.stateHash = Row.hash(1, row.progress)
@@ -70,7 +71,7 @@ import Testing
         #expect(read.sender == written.sender)
         #expect(read.createdAt == written.createdAt)
         #expect(read.timeAt == written.timeAt && read.time == written.time)
-        #expect(read.expiryBoot == written.expiryBoot && read.expiryUptime == written.expiryUptime)
+        #expect(read.spanBoot == written.spanBoot && read.startUptime == written.startUptime && read.expiryUptime == written.expiryUptime)
         #expect(read.editedAt == written.editedAt)
         #expect(read.metadataText == written.metadataText)
         #expect(read.notBefore == written.notBefore)

@@ -9,7 +9,7 @@ import Testing
             let draft = BorrowedDraft(
                 id: nil, conversation: "a", body: bytes, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false, replaceKey: key)
             guard let old else { return try bench.store.insert(draft, now: bench.now, random: 7) }
-            return try bench.store.replace(old, by: draft, expiresAt: 0, now: bench.now + 1, random: 8)
+            return try bench.store.replace(old, by: draft, DraftTimes(draft), now: bench.now + 1, random: 8)
         }
     }
 

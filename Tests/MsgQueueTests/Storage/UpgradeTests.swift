@@ -89,8 +89,9 @@ import Testing
             var state = try closedState(of: plain)
             (state.mark, state.totals) = (.open, Counts())
             // Without the columns that layout 2 does not have.
-            let update = state.update.replacingOccurrences(of: "timed_from, clock_boot, clock_offset, clock_from, clock_by,", with: "")
-            try plain.rows(update.replacingOccurrences(of: ", 0, 0, 0, 0, 0, ''", with: ", ''"))
+            let additions = "timed_from, clock_boot, clock_offset, clock_from,\n  clock_through, clock_by,"
+            let update = state.update.replacingOccurrences(of: additions, with: "")
+            try plain.rows(update.replacingOccurrences(of: ", 0, 0, 0, 0, 0, 0, ''", with: ", ''"))
         }
 
         private func closedState(of plain: PlainDatabase) throws -> StoreState {

@@ -158,6 +158,46 @@ def test_X5_a_delay_in_asyncio_and_through_the_control_socket(store: Path) -> No
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("expiry", [timedelta(hours=1), 3600.0])
+def test_X4_an_expiry_counts_from_now_or_from_the_start(opened: Opener, expiry: timedelta | float) -> None:
+    queue = opened(mode=Mode.MANUAL, expiry=1.0)
+    before = datetime.now(timezone.utc)
+    ids = [queue.enqueue("a", expiry=expiry), queue.enqueue("b", delay=60, expiry=expiry)]
+    ids += queue.enqueue_batch([Draft("c", expiry=expiry), {"body": "d", "expiry": expiry}])
+    ids += queue.enqueue_bodies(["e"], expiry=expiry)
+    ids.append(queue.enqueue("f", not_before=before + timedelta(hours=2), expiry=expiry))
+    after = datetime.now(timezone.utc)
+    spans = [1, 61 / 60, 1, 1, 1, 3]
+    for id, hours in zip(ids, spans):
+        expires_at = queue.get(id).expires_at
+        assert expires_at is not None
+        assert before + timedelta(hours=hours, milliseconds=-1) <= expires_at <= after + timedelta(hours=hours)
+    short = queue.enqueue("short", id="short", expiry=0.05)
+    wait_until(lambda: is_expired(queue, short))
+
+
+def test_X4_an_expiry_in_asyncio_and_through_the_control_socket(store: Path) -> None:
+    async def run() -> None:
+        async with aio.MessageQueue(store, mode=Mode.MANUAL) as queue:
+            ids = [await queue.enqueue("a", expiry=60), *(await queue.enqueue_bodies(["b"], expiry=timedelta(minutes=1)))]
+            message = await queue.send("c", timeout=0, expiry=60)
+            for each in [message, *[await queue.get(id) for id in ids]]:
+                assert each.expires_at is not None
+                assert 55 < (each.expires_at - each.created).total_seconds() < 65
+
+    asyncio.run(run())
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        queue.start_control()
+        with control.connect(store) as client:
+            id = client.call("enqueue", body="d", delay_ms=60_000, expiry_ms=60_000)["message"]
+            with pytest.raises(InvalidError):
+                client.call("enqueue", body="e", expires_at_ms=4_000_000_000_000, expiry_ms=1)
+        message = queue.get(id)
+        assert message.not_before is not None
+        assert message.expires_at is not None
+        assert message.expires_at - message.not_before == timedelta(minutes=1)
+
+
 def test_X5_not_before_is_kept_through_a_restart(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http)
     moment = soon(3600)

@@ -115,6 +115,8 @@ class Draft(Structure):
         ("replace_key", c_char_p),
         ("priority", c_int32),
         ("time_ms", c_int64),
+        ("delay_ms", c_int64),
+        ("expiry_ms", c_int64),
     ]
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from enum import IntEnum
 from typing import TypeVar, Union
@@ -132,19 +131,10 @@ def moment(name: str, value: object) -> int:
     return number
 
 
-def wall_clock() -> int:
-    """Returns the system's time in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
-def start(not_before: object, delay: object, now: Callable[[], int]) -> int:
-    """Returns the time before which a message is not sent, in milliseconds since 1970; 0: none."""
-    if delay is None:
-        return moment("not_before", not_before)
-    if not_before is not None:
-        raise TypeError("not_before and delay exclude each other")
-    wait = duration("delay", delay)
-    return now() + wait if wait else 0
+def exclude(name: str, value: object, other: str, other_value: object) -> None:
+    """Raises TypeError if both arguments are given."""
+    if value is not None and other_value is not None:
+        raise TypeError(f"{name} and {other} exclude each other")
 
 
 def duration(name: str, value: object) -> int:

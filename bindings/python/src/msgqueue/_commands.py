@@ -37,6 +37,7 @@ class Commands:
         replace_key: str | None = None,
         priority: int = 0,
         time: Time | None = None,
+        expiry: Duration | None = None,
     ) -> str:
         """Stores one message as queued. When this returns, it survives power loss.
 
@@ -47,7 +48,8 @@ class Commands:
             id: The idempotency key: 1 to 255 bytes without control characters. None: a new UUIDv7.
             not_before: Not sent before this time: seconds since 1970 UTC, or a datetime with a time zone.
             delay: In place of `not_before`: not sent before this much time from now has passed, in seconds or as a
-                timedelta. The time that results is the message's `not_before`. 0: none.
+                timedelta, at most 10 years. The time that results is the message's `not_before`. 0: none. Until the
+                system is booted again it is measured by a clock that cannot be set.
             expires_at: From this time on it is not sent but failed with kind EXPIRED; later than `not_before`.
                 None: as the option `expiry`.
             unmetered_only: Sent only while the link is not metered.
@@ -61,6 +63,8 @@ class Commands:
             time: When the message was composed, or sent by its sender: seconds since 1970 UTC, or a datetime with a
                 time zone, up to the year 9999, also in the future. None: now. Lists show messages with this time and
                 can be in its order; the order of sending does not depend on it.
+            expiry: In place of `expires_at`: how long the message may wait, from now or from its start, in seconds or
+                as a timedelta, at most 10 years; measured as `delay` is. 0: as the option `expiry`.
 
         Returns:
             The id.
@@ -87,8 +91,8 @@ class Commands:
             unmetered_only,
             replace_key,
             priority,
-            self._handle.now,
             time,
+            expiry,
         )
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
@@ -106,7 +110,7 @@ class Commands:
         Raises:
             Error: As `enqueue`; the detail about one of several drafts begins with its index, from 0.
         """
-        array = _drafts.array(drafts, self._handle.now)
+        array = _drafts.array(drafts)
         ids = (_abi.IdBuffer * len(array))()
         self._handle.check(self._handle.lib.msgq_enqueue_batch(self._handle.pointer, array, len(array), ids))
         return [entry.value.decode() for entry in ids]
@@ -123,6 +127,7 @@ class Commands:
         unmetered_only: bool = False,
         priority: int = 0,
         time: Time | None = None,
+        expiry: Duration | None = None,
     ) -> builtins.list[str]:
         """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
 
@@ -138,6 +143,7 @@ class Commands:
             unmetered_only: As for `enqueue`.
             priority: As for `enqueue`.
             time: As for `enqueue`.
+            expiry: As for `enqueue`.
 
         Returns:
             The ids.
@@ -158,8 +164,8 @@ class Commands:
             unmetered_only,
             None,
             priority,
-            self._handle.now,
             time,
+            expiry,
         )
         given = _drafts.bodies(bodies)
         count = len(given)

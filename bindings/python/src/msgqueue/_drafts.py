@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _abi, _arguments
@@ -31,8 +31,8 @@ def fill(
     unmetered_only: object,
     replace_key: object,
     priority: object,
-    now: Callable[[], int] = _arguments.wall_clock,
     time: object = None,
+    expiry: object = None,
 ) -> None:
     """Fills a zeroed draft. Sets only the given fields, because each assignment costs time in every enqueue."""
     target.struct_size = _SIZE
@@ -45,10 +45,16 @@ def fill(
         _fill_metadata(target, metadata)
     if id is not None:
         target.id = _arguments.text("id", id)
-    if not_before is not None or delay is not None:
-        target.not_before_ms = _arguments.start(not_before, delay, now)
+    if not_before is not None:
+        _arguments.exclude("not_before", not_before, "delay", delay)
+        target.not_before_ms = _arguments.moment("not_before", not_before)
+    elif delay is not None:
+        target.delay_ms = _arguments.duration("delay", delay)
     if expires_at is not None:
+        _arguments.exclude("expires_at", expires_at, "expiry", expiry)
         target.expires_at_ms = _arguments.moment("expires_at", expires_at)
+    elif expiry is not None:
+        target.expiry_ms = _arguments.duration("expiry", expiry)
     if unmetered_only is not False:
         target.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
     if replace_key is not None:
@@ -59,7 +65,7 @@ def fill(
         target.time_ms = _arguments.moment("time", time)
 
 
-def array(drafts: Iterable[Draft | Mapping[str, Any]], now: Callable[[], int]) -> ctypes.Array[_abi.Draft]:
+def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
     """Returns an array for msgq_enqueue_batch. An error names the draft by its index, from 0."""
     if isinstance(drafts, (Draft, Mapping)):
         raise TypeError("enqueue_batch needs an iterable of drafts; for one message use enqueue")
@@ -80,8 +86,8 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]], now: Callable[[], int]) -
                 draft.unmetered_only,
                 draft.replace_key,
                 draft.priority,
-                now,
                 draft.time,
+                draft.expiry,
             )
         except InvalidError as problem:
             raise InvalidError(f"draft {index}: {problem.detail}") from None

@@ -62,8 +62,6 @@ class Handle:
         self._changed = threading.Condition()
         self.last_timeout = _LAST_TIMEOUT
         """Seconds for attempts in flight when the program does not close the queue."""
-        self.now = _arguments.wall_clock
-        """Returns the time from which the queue counts, in milliseconds since 1970."""
         self.waits = True
         """Whether calls that wait take time: those of a simulated queue do not."""
         self.callbacks = Callbacks()

@@ -73,6 +73,7 @@ class Waits:
         unmetered_only: bool = False,
         replace_key: str | None = None,
         priority: int = 0,
+        expiry: Duration | None = None,
         timeout: float | None = None,
     ) -> Message:
         """Stores one message as `enqueue` does, and waits for its outcome as `wait` does.
@@ -90,6 +91,7 @@ class Waits:
             unmetered_only: As for `enqueue`.
             replace_key: As for `enqueue`.
             priority: As for `enqueue`.
+            expiry: As for `enqueue`.
             timeout: As for `wait`.
 
         Returns:
@@ -113,6 +115,7 @@ class Waits:
             unmetered_only=unmetered_only,
             replace_key=replace_key,
             priority=priority,
+            expiry=expiry,
         )
         return self._wait(made.encode(), limit)
 

@@ -37,6 +37,7 @@ class Draft:
     priority: int = 0
     delay: Duration | None = None
     time: Time | None = None
+    expiry: Duration | None = None
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,6 @@ class SimulatedQueue(MessageQueue):
         super().__init__(path, polled=True, **options)
         handle = self._handle
         handle.waits = False
-        handle.now = lambda: self._advance(0)
         try:
             if on_event is not None:
                 self.set_event_handler(on_event)

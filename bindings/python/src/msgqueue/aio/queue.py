@@ -210,6 +210,7 @@ class MessageQueue:
         unmetered_only: bool = False,
         priority: int = 0,
         time: Time | None = None,
+        expiry: Duration | None = None,
     ) -> builtins.list[str]:
         """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
 
@@ -225,6 +226,7 @@ class MessageQueue:
             unmetered_only: As for `enqueue`.
             priority: As for `enqueue`.
             time: As for `enqueue`.
+            expiry: As for `enqueue`.
 
         Returns:
             The ids.
@@ -245,6 +247,7 @@ class MessageQueue:
                 unmetered_only=unmetered_only,
                 priority=priority,
                 time=time,
+                expiry=expiry,
             )
         )
 
@@ -293,6 +296,7 @@ class MessageQueue:
         unmetered_only: bool = False,
         replace_key: str | None = None,
         priority: int = 0,
+        expiry: Duration | None = None,
         timeout: float | None = None,
     ) -> Message:
         """Stores one message as `enqueue` does, and waits for its outcome as `wait` does.
@@ -310,6 +314,7 @@ class MessageQueue:
             unmetered_only: As for `enqueue`.
             replace_key: As for `enqueue`.
             priority: As for `enqueue`.
+            expiry: As for `enqueue`.
             timeout: As for `wait`.
 
         Returns:
@@ -334,6 +339,7 @@ class MessageQueue:
             unmetered_only=unmetered_only,
             replace_key=replace_key,
             priority=priority,
+            expiry=expiry,
         )
         return await session.wait(made.encode(), limit)
 

@@ -36,13 +36,30 @@ def statuses(given: list[str] | None, default: str = "unsent") -> list[str]:
     return sorted(set(found), key=STATUSES.index)
 
 
+def span(text: str | None) -> int | None:
+    """Returns a time from now in milliseconds: "+90s", "+10m", "+2h", "+1d"; None: the text is not of this form."""
+    relative = _FROM_NOW.match(text or "")
+    return int(relative.group(1)) * _UNITS[relative.group(2)] * 1000 if relative else None
+
+
+def start_and_expiry(start: str | None, expiry: str | None) -> dict[str, int | None]:
+    """Returns the fields of a draft for --not-before and --expires. Times from now are sent as durations."""
+    delay, life = span(start), span(expiry)
+    fields: dict[str, int | None] = {"delay_ms": delay} if delay else {"not_before_ms": instant(start, "--not-before")}
+    if life is None or (start is not None and delay is None):
+        return {**fields, "expires_at_ms": instant(expiry, "--expires")}
+    if life <= (delay or 0):
+        raise UsageError("--expires must be later than --not-before, and later than now")
+    return {**fields, "expiry_ms": life - (delay or 0)}
+
+
 def instant(text: str | None, name: str) -> int | None:
     """Returns a time in milliseconds since 1970: "+90s", "+10m", "+2h", "+1d", or ISO 8601."""
     if text is None:
         return None
-    relative = _FROM_NOW.match(text)
-    if relative:
-        return round(time.time() * 1000) + int(relative.group(1)) * _UNITS[relative.group(2)] * 1000
+    relative = span(text)
+    if relative is not None:
+        return round(time.time() * 1000) + relative
     try:
         # Before Python 3.11 a Z is not accepted.
         moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
