@@ -1323,8 +1323,9 @@ msgq_result msgq_clear_failed(msgq_queue *queue, const char *conversation, uint6
  *
  * Each message is put back as a whole, but not all of them together: other calls run meanwhile, and
  * after an error or a crash those put back until then are queued, the others `failed`; call it
- * again. A message whose state is damaged stays `failed` and is not counted; one whose body or
- * metadata are damaged is counted, and is `failed` again in its turn.
+ * again. A message whose state is damaged stays `failed` and is not counted, and so does one that
+ * failed because its body or metadata are damaged. Other bodies are not read before they are sent:
+ * a message whose damage is not known yet is counted, and is `failed` again in its turn.
  *
  * Errors: NO_TRANSPORT.
  */

@@ -348,6 +348,32 @@ TEST(D10_retry_all_counts_a_damaged_message_only_if_its_state_is_whole) {
   }
 }
 
+/* A body is read when it is sent. Then its damage is known, and the message is not put back again. */
+TEST(D10_R3_retry_all_and_a_drain_leave_a_message_that_failed_for_its_damage) {
+  struct scene scene;
+  struct stub stub;
+  uint64_t count = 0;
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
+  put_numbered(&scene, 1, 2);
+  scene_close(&scene);
+  sql_run(scene.path, "UPDATE message SET body = x'00' WHERE id = 'm1'");
+  stub_begin(&stub, MSGQ_VERDICT_REJECT);
+  stub_open(&stub, &scene);
+  drain(&scene);
+  CHECK_NUMBER(2, counts_of(&scene, NULL).failed);
+  CHECK_RESULT(MSGQ_OK, msgq_retry_all(scene.queue, NULL, &count));
+  CHECK_NUMBER(1, count);
+  AWAIT(atomic_load(&stub.calls) == 2 && status_of(&scene, "m2") == MSGQ_STATUS_FAILED);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  options.include_failed = true;
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &options, NULL));
+  AWAIT(status_of(&scene, "m2") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(3, atomic_load(&stub.calls));
+  CHECK_NUMBER(1, counts_of(&scene, NULL).failed);
+  scene_end(&scene);
+}
+
 /* The schema is text on the first pages of the file. */
 TEST(D2_D10_a_flipped_bit_in_the_schema_is_refused_or_harmless) {
   struct scene scene;
