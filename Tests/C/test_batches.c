@@ -751,6 +751,49 @@ TEST(A11_B1_a_skipped_message_is_tried_again_in_the_background) {
   scene_end(&scene);
 }
 
+/* Also behind messages that wait for the next run: the state reports what starts by itself. */
+TEST(A11_X1_the_state_in_the_background_is_that_of_the_skipped_message) {
+  static const unsigned backlogs[] = { 3, 100 };
+  for (int i = 0; i < 2; i++) {
+    struct scene scene;
+    struct batcher batcher;
+    char id[16];
+    bool was_seen = false;
+    begin(&scene, &batcher);
+    scene.options.mode = MSGQ_MODE_AUTO;
+    scene.options.direct = true;
+    scene_open(&scene);
+    for (unsigned number = 0; number < backlogs[i]; number++) {
+      snprintf(id, sizeof id, "b%u", number);
+      put(&scene, id, "ben", "s");
+    }
+    scene_close(&scene);
+    scene_open(&scene);
+    set_batches(&scene, &batcher, NULL);
+    REQUIRE_OK(msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_BACKGROUND));
+    set_online(&scene);
+    CHECK_NUMBER(MSGQ_REASON_TRIGGER, state_of(&scene).reason);
+    atomic_store(&batcher.skips, true);
+    put(&scene, "a1", "ana", "s");
+    for (int64_t end = steady_ms() + check_timeout_ms(); !was_seen && steady_ms() < end;) {
+      int calls = calls_of(&batcher);
+      msgq_explanation explanation = explain(&scene, "a1");
+      msgq_state state = state_of(&scene);
+      /* Nothing happened in between. */
+      if (calls == 0 || explanation.reason != MSGQ_REASON_RETRYING || calls != calls_of(&batcher)) continue;
+      if (explanation.until_ms < wall_ms() + 300) continue;
+      was_seen = true;
+      CHECK_NUMBER(MSGQ_REASON_RETRYING, state.reason);
+      CHECK(state.until_ms >= explanation.until_ms - 2 && state.until_ms <= explanation.until_ms + 2);
+    }
+    CHECK(was_seen);
+    atomic_store(&batcher.skips, false);
+    AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_SENT);
+    CHECK_NUMBER(MSGQ_REASON_TRIGGER, state_of(&scene).reason);
+    scene_end(&scene);
+  }
+}
+
 TEST(B1_X1_while_a_batch_waits_for_more_messages_explain_says_until_when) {
   struct scene scene;
   struct batcher batcher;

@@ -58,6 +58,8 @@ extension Scheduler {
         // Some reasons are reported even if nothing is queued.
         if sample.rows.isEmpty { return result }
         // Messages that are ready and wait for a run come before those that wait for a time.
+        // What starts by itself in the background comes before both.
+        if !timersRun, wait.reason.isTimed, wait.after == .next, let soonest = found.soonest, soonest.after == .next { return soonest }
         if let count = found.reasons[.trigger] {
             return Wait(reason: .trigger, count: defaultBatch > 0 && count > Int64(defaultBatch) ? nil : count)
         }

@@ -105,6 +105,8 @@ extension Scheduler {
         if areAllHeld { return held }
         if unmeteredOnly, network.metered { return Wait(reason: .metered) }
         if mode == .auto {
+            // In the background a message that was skipped starts by itself, also while others wait for the next run.
+            if !timersRun, let wait = soonestMessage(now), wait.after == .next { return wait }
             if let wait = automaticSendingHold(now) { return wait }
         } else if !areAllSelfStarting(queued, queuedIn) {
             return Wait(reason: .person)
