@@ -1,4 +1,5 @@
 /* A write-ahead log belongs to one state of one database: backups, older copies and logs of other stores are refused. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -185,6 +186,48 @@ TEST(D3_close_reports_that_the_database_was_removed) { lose_file_before_close(""
 TEST(D3_close_reports_that_the_database_was_renamed) { lose_file_before_close("", true, false); }
 
 TEST(D3_close_reports_that_the_log_was_removed_also_after_a_call_has_noticed_it) { lose_file_before_close("-wal", false, true); }
+
+struct async_close {
+  atomic_int calls;
+  msgq_result result;
+  char detail[512];
+};
+
+static void note_close(void *context, msgq_result result) {
+  struct async_close *closed = context;
+  closed->result = result;
+  snprintf(closed->detail, sizeof closed->detail, "%s", msgq_error_detail());
+  atomic_fetch_add(&closed->calls, 1);
+}
+
+/* Also of a polled queue, whose msgq_poll ends the close. */
+static void lose_log_before_async_close(msgq_callbacks callbacks) {
+  struct scene scene;
+  struct async_close closed = { 0 };
+  scene_begin(&scene);
+  scene.options.callbacks = callbacks;
+  scene_open(&scene);
+  put_numbered(&scene, 1, 3);
+  REQUIRE(unlink(log_of(&scene)) == 0);
+  struct snapshot before;
+  snapshot_take(&before, scene.directory);
+  CHECK_RESULT(MSGQ_OK, msgq_close_async(scene.queue, 1000, note_close, &closed));
+  for (int64_t end = steady_ms() + check_timeout_ms(); atomic_load(&closed.calls) == 0 && steady_ms() < end;) {
+    if (callbacks == MSGQ_CALLBACKS_POLL) msgq_poll(scene.queue, 10, NULL);
+    else pause_ms(1);
+  }
+  CHECK_NUMBER(1, atomic_load(&closed.calls));
+  CHECK_RESULT(MSGQ_UNKNOWN, closed.result);
+  CHECK(strstr(closed.detail, "was removed or replaced") != NULL);
+  CHECK(strstr(closed.detail, log_of(&scene)) != NULL);
+  scene.queue = NULL;
+  CHECK(snapshot_holds(&before, scene.directory));
+  snapshot_free(&before);
+  scene_end(&scene);
+}
+
+TEST(D3_close_async_reports_that_the_log_was_removed) { lose_log_before_async_close(MSGQ_CALLBACKS_THREAD); }
+TEST(D3_close_async_of_a_polled_queue_reports_that_the_log_was_removed) { lose_log_before_async_close(MSGQ_CALLBACKS_POLL); }
 
 /* Nothing was changed in this session: no message can be lost. */
 TEST(D3_close_of_an_unchanged_queue_without_its_log_is_complete) {

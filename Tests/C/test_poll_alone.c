@@ -321,3 +321,36 @@ TEST_ALONE(X7_the_control_socket_of_a_polled_queue_has_threads) {
   AWAIT(threads() == 0);
   host_end(&host);
 }
+
+static void on_log_line(void *context, msgq_log_level level, const char *text) {
+  (void)level, (void)text;
+  atomic_fetch_add((atomic_int *)context, 1);
+}
+
+/* msgq_set_log starts the only thread of a program whose queues are polled, and only while there are lines. */
+TEST_ALONE(X7_D13_the_log_function_has_the_only_thread_of_a_polled_program) {
+  static atomic_int lines;
+  struct host host;
+  host_prepare(&host, MSGQ_MODE_AUTO);
+  set_ladder(&host.scene, NULL, 0);
+  host.scene.options.exhausted = MSGQ_EXHAUSTED_DISCARD; /* which is logged */
+  host_open(&host);
+  put(&host.scene, "silent", "ana", "hello");
+  POLL_UNTIL(&host, status_of(&host.scene, "silent") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(0, threads());
+  atomic_store(&lines, 0);
+  REQUIRE_OK(msgq_set_log(on_log_line, &lines, NULL));
+  host.stub.verdict = MSGQ_VERDICT_RETRY;
+  put(&host.scene, "failing", "ana", "hello");
+  POLL_UNTIL(&host, status_of(&host.scene, "failing") < 0);
+  int most = 0;
+  for (int64_t end = steady_ms() + check_timeout_ms(); atomic_load(&lines) == 0 && steady_ms() < end;) {
+    int count = threads();
+    if (count > most) most = count;
+  }
+  CHECK(most <= 1);
+  CHECK(atomic_load(&lines) > 0);
+  REQUIRE_OK(msgq_set_log(NULL, NULL, NULL));
+  AWAIT(threads() == 0);
+  host_end(&host);
+}

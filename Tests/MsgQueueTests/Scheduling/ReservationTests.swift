@@ -109,4 +109,28 @@ import Testing
         simulation.goOffline()
         #expect(!mayCall())
     }
+
+    /// Its call may still be made, so that the rate counts it all the time.
+    @Test func Q7_an_attempt_that_times_out_before_its_call_counts_against_the_rate() throws {
+        let simulation = Simulation(.auto, direct: false, maxInFlight: 3) {
+            ($0.ratePerSecond, $0.rateBurst, $0.attemptTimeout) = (0.001, 1, 1_000)
+        }
+        simulation.preload(["ana", "ben"])
+        simulation.now.mono += 1_100_000
+        simulation.now.wall += 1_100_000
+        let start = try #require(try reserve(simulation)).start
+        _ = simulation.core.began(start)
+        func isOpen() -> Bool { simulation.core.scheduler.pace?.isOpen(at: simulation.now.mono) ?? true }
+        #expect(!isOpen())
+        simulation.now.mono += 2_000
+        simulation.now.wall += 2_000
+        _ = simulation.core.timedOut(start.flight.token, simulation.now, random: 0)
+        #expect(!isOpen())
+        simulation.core.called(start, at: simulation.now.mono)
+        #expect(!isOpen())
+        simulation.core.scheduler.callReturned(start.flight.token, simulation.now)
+        #expect(!isOpen())
+        simulation.now.mono += 1_001_000
+        #expect(isOpen())
+    }
 }
