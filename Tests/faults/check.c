@@ -240,6 +240,28 @@ static bool check_counts(msgq_queue *queue, const struct seen *seen, char *why, 
   return true;
 }
 
+/* Checks the titles of the conversations that have messages. */
+static bool check_titles(msgq_queue *queue, const struct ledger *ledger, char *why, size_t room) {
+  msgq_conversation_page *page = NULL;
+  msgq_result result = msgq_conversations(queue, 0, 1000, &page);
+  if (result != MSGQ_OK) FAIL("conversations: %s", msgq_result_name(result));
+  bool good = true;
+  for (size_t index = 0; index < msgq_conversations_size(page) && good; index++) {
+    const msgq_conversation *item = msgq_conversations_at(page, index);
+    unsigned conversation = 0, number = 0;
+    if (sscanf(item->name, "c%u", &conversation) != 1 || conversation >= titles_room) continue;
+    const struct title *title = &ledger->titles[conversation];
+    if (item->title != NULL && sscanf(item->title, "title %u", &number) != 1) number = UINT32_MAX;
+    good = number == 0 ? title->done == 0 || title->may_be_gone : number >= title->done && number <= title->tried;
+    if (!good) {
+      snprintf(why, room, "conversation %s has the title %.40s; %u to %u are possible", item->name, item->title != NULL ? item->title : "(none)",
+               title->done, title->tried);
+    }
+  }
+  msgq_conversations_free(page);
+  return good;
+}
+
 bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags, char *why, size_t room) {
   struct seen seen;
   memset(&seen, 0, sizeof seen);
@@ -247,7 +269,7 @@ bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags,
   seen.oldest = UINT32_MAX;
   bool good = list_all(queue, ledger, &seen, flags, why, room) && check_lists(queue, &seen, MSGQ_ORDER_SEQUENCE, why, room) &&
               check_lists(queue, &seen, MSGQ_ORDER_TIME, why, room) && check_missing(ledger, &seen, why, room) &&
-              check_counts(queue, &seen, why, room);
+              check_counts(queue, &seen, why, room) && check_titles(queue, ledger, why, room);
   free(seen.numbers);
   return good;
 }
@@ -271,16 +293,55 @@ bool check_derived(const char *path, char *why, size_t room) {
   return true;
 }
 
+static bool check_sound(const char *path, char *why, size_t room) {
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  msgq_result result = msgq_check(path, &report);
+  if (result != MSGQ_OK) FAIL("check: %s: %s", msgq_result_name(result), msgq_error_detail());
+  if (!report.sound) FAIL("check of a whole store: %s", report.text);
+  return true;
+}
+
+struct complaints {
+  atomic_int count;
+  char text[200]; /* of the first one */
+};
+
+static void note_complaint(void *context, const msgq_event *event) {
+  struct complaints *complaints = context;
+  if (event->kind != MSGQ_EVENT_STORAGE || event->result == MSGQ_OK) return;
+  if (atomic_fetch_add(&complaints->count, 1) == 0) snprintf(complaints->text, sizeof complaints->text, "%s", event->text);
+}
+
+/* A copy that is salvaged of a store that a power cut left. */
+static bool check_salvage(const char *path, const struct ledger *ledger, char *why, size_t room) {
+  char copy[4200];
+  snprintf(copy, sizeof copy, "%s-of-image", path);
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  msgq_result result = msgq_salvage(path, copy, &report);
+  if (result != MSGQ_OK) FAIL("salvage: %s: %s", msgq_result_name(result), msgq_error_detail());
+  if (!report.sound) FAIL("salvage of a whole store: %s", report.text);
+  size_t used = strlen(why);
+  bool good = check_store(copy, ledger, CHECK_ENQUEUE | CHECK_DERIVED | CHECK_WHOLE, why, room);
+  if (!good && (used = strlen(why)) + 12 < room) snprintf(why + used, room - used, " (salvaged)");
+  return good;
+}
+
 bool check_store(const char *path, const struct ledger *ledger, unsigned flags, char *why, size_t room) {
   if (flags & CHECK_DERIVED && !check_derived(path, why, room)) return false;
+  if (flags & CHECK_WHOLE && access(path, F_OK) == 0 && !check_sound(path, why, room)) return false;
+  if (flags & CHECK_SALVAGE && access(path, F_OK) == 0 && !check_salvage(path, ledger, why, room)) return false;
   msgq_options options = check_options(&ledger->promises);
+  struct complaints complaints = { 0 };
+  options.refuse_lost_tail = flags & CHECK_WHOLE;
   msgq_queue *queue = NULL;
   msgq_result result = msgq_open(path, &options, &queue);
   if (result != MSGQ_OK) FAIL("open: %s: %s", msgq_result_name(result), msgq_error_detail());
+  if (flags & CHECK_WHOLE) msgq_set_event_handler(queue, note_complaint, &complaints, NULL);
   bool good = check_queue(queue, ledger, flags, why, room);
   if (good && (flags & CHECK_ENQUEUE)) good = check_new(queue, "new-1", why, room);
   result = msgq_close(queue, 5000);
   if (good && result != MSGQ_OK) FAIL("close: %s", msgq_result_name(result));
+  if (good && atomic_load(&complaints.count) > 0) FAIL("a whole store was reported as damaged: %s", complaints.text);
   if (!good || !(flags & CHECK_REOPEN)) return good;
   result = msgq_open(path, &options, &queue);
   if (result != MSGQ_OK) FAIL("second open: %s: %s", msgq_result_name(result), msgq_error_detail());

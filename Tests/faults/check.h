@@ -9,7 +9,9 @@ enum check_flags {
   CHECK_REOPEN = 2,     /* the new message is there after another open */
   CHECK_BEGINS = 4,     /* the beginnings of attempts are stored, if promised */
   CHECK_NO_OUTCOMES = 8, /* outcomes may be lost: statuses are not checked */
-  CHECK_DERIVED = 16    /* what is derived from the messages agrees with them before the store is opened, which may repair it */
+  CHECK_DERIVED = 16,   /* what is derived from the messages agrees with them before the store is opened, which may repair it */
+  CHECK_WHOLE = 32,     /* nothing is said to be damaged or perhaps lost, also with refuse_lost_tail */
+  CHECK_SALVAGE = 64    /* a salvaged copy is the same; it is made beside the store */
 };
 
 /* Returns the options of the tools: mode manual, nothing is pruned, no limits. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -299,6 +300,30 @@ msgq_result driver_drain(struct driver *driver, uint32_t batch) {
   return expect(driver, "drain", msgq_drain(driver->queue, &options, NULL), false);
 }
 
+/* A drain that includes what is failed. */
+static void drain_failed(struct driver *driver, uint32_t conversation) {
+  char name[16];
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  snprintf(name, sizeof name, "c%u", conversation);
+  options.conversation = conversation == all_conversations ? NULL : name;
+  options.include_failed = true;
+  options.batch = random_below(&driver->generator, 3) * 5;
+  options.timeout_ms = driver->strict ? 8000 : 300;
+  driver_note(driver, (struct event){ .kind = EVENT_RETRY_ALL, .conversation = (uint16_t)conversation });
+  expect(driver, "drain of failed messages", msgq_drain(driver->queue, &options, NULL), false);
+}
+
+static void set_title(struct driver *driver, uint32_t conversation) {
+  char name[16], text[32];
+  uint32_t title = driver->ledger.titles[conversation % titles_room].tried + 1;
+  snprintf(name, sizeof name, "c%u", conversation);
+  snprintf(text, sizeof text, "title %u", title);
+  driver_note(driver, (struct event){ .kind = EVENT_TITLE, .conversation = (uint16_t)conversation, .version = title });
+  msgq_result result = msgq_set_title(driver->queue, name, text);
+  expect(driver, "set_title", result, result == MSGQ_NOT_FOUND);
+  driver_note(driver, (struct event){ .kind = EVENT_TITLED, .conversation = (uint16_t)conversation, .version = title, .result = (int32_t)result });
+}
+
 static int64_t now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -442,7 +467,7 @@ static void reopen(struct driver *driver) {
   driver_open(driver);
 }
 
-/* With a probability of 22 in 60 makes a call that concerns several messages, and returns true. */
+/* With a probability of 27 in 60 makes a call that concerns several messages, and returns true. */
 static bool many_step(struct driver *driver) {
   uint32_t choice = random_below(&driver->generator, 60), conversation = random_below(&driver->generator, 5);
   if (choice < 12) enqueue_new(driver, EVENT_ENQUEUE, conversation, size_of(driver, false), 1 + random_below(&driver->generator, 3));
@@ -451,7 +476,9 @@ static bool many_step(struct driver *driver) {
   else if (choice < 20) enqueue_new(driver, EVENT_RECORD, conversation, size_of(driver, false), 0);
   else if (choice < 21) delete_conversation(driver, conversation);
   else if (choice < 22) clear_failed(driver, conversation == 0 ? all_conversations : conversation);
-  return choice < 22;
+  else if (choice < 24) drain_failed(driver, conversation == 0 ? all_conversations : conversation);
+  else if (choice < 27) set_title(driver, conversation);
+  return choice < 27;
 }
 
 /* Makes one random call. */
@@ -523,6 +550,19 @@ static void give_back(struct driver *driver) {
   journal_problem(driver->journal, "%llu bytes of %llu stay free", (unsigned long long)statistics.free_bytes, (unsigned long long)statistics.file_bytes);
 }
 
+/* Leaves more free space than the file needs, and closes the queue, which runs VACUUM. */
+static void shrink_by_close(struct driver *driver) {
+  struct stat before = { 0 }, after = { 0 };
+  driver_batch(driver, 500, 3000);
+  driver_clear(driver, all_conversations);
+  stat(driver->path, &before);
+  reopen(driver);
+  stat(driver->path, &after);
+  if (driver->strict && (before.st_size < 1 << 20 || after.st_size > before.st_size / 2)) {
+    journal_problem(driver->journal, "the close made a file of %lld bytes of one of %lld", (long long)after.st_size, (long long)before.st_size);
+  }
+}
+
 /* A batch is folded, so that its sent messages get entries in the index of the history. */
 static void play_space(struct driver *driver, unsigned length) {
   for (unsigned round = 0; round < length / 60 && driver->queue != NULL; round++) {
@@ -532,6 +572,7 @@ static void play_space(struct driver *driver, unsigned length) {
     give_back(driver);
     driver_batch(driver, 70, 100);
     driver_drain(driver, 40);
+    shrink_by_close(driver);
   }
 }
 

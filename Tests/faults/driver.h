@@ -16,7 +16,7 @@ enum scene {
   SCENE_CLEAR,    /* clear, backup, close and open */
   SCENE_SETTLE,   /* a pause of more than a second after a drain */
   SCENE_THREADS,  /* four threads enqueue */
-  SCENE_SPACE,    /* few sent messages are kept, and free space of the file is given back */
+  SCENE_SPACE,    /* few sent messages are kept, and free space of the file is given back, in steps and by the VACUUM of a close */
   SCENE_BATCHES,  /* four threads enqueue, and the transport takes several messages in one call */
   SCENE_POLLED,   /* a queue without threads; the host polls when the descriptor is readable, or stops polling */
   SCENE_CALLS,    /* also the calls for many messages: replacements, retry_all, backup, salvage; a full queue drops; batches; pruning */

@@ -131,6 +131,18 @@ void ledger_without_power_cut(struct ledger *ledger) {
   }
 }
 
+static void apply_to_title(struct title *title, const struct event *event) {
+  switch (event->kind) {
+    case EVENT_TITLE: title->tried = event->version; break;
+    case EVENT_TITLED:
+      if (event->result == MSGQ_OK) *title = (struct title){ .done = event->version, .tried = event->version };
+      break;
+    case EVENT_DELETE_CONVERSATION: title->may_be_gone = true; break;
+    default:
+      if (event->result == MSGQ_OK) *title = (struct title){ 0 };
+  }
+}
+
 void ledger_apply(struct ledger *ledger, const struct event *event) {
   if (event->number >= messages_room) abort();
   struct message *message = &ledger->messages[event->number];
@@ -221,7 +233,12 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
       break;
     case EVENT_RETRY_ALL: retry_all(ledger, event->conversation); break;
     case EVENT_DELETE_CONVERSATION:
-    case EVENT_CONVERSATION_DELETED: delete_several(ledger, event, false, event->kind == EVENT_CONVERSATION_DELETED); break;
+    case EVENT_CONVERSATION_DELETED:
+      delete_several(ledger, event, false, event->kind == EVENT_CONVERSATION_DELETED);
+      apply_to_title(&ledger->titles[event->conversation % titles_room], event);
+      break;
+    case EVENT_TITLE:
+    case EVENT_TITLED: apply_to_title(&ledger->titles[event->conversation % titles_room], event); break;
     case EVENT_CLEAR_FAILED:
     case EVENT_FAILED_CLEARED: delete_several(ledger, event, true, event->kind == EVENT_FAILED_CLEARED); break;
     case EVENT_DROPPED: message->delete_tried = message->delete_done = true; break;

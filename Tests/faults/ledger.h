@@ -39,10 +39,12 @@ enum event_kind {
   EVENT_CONVERSATION_DELETED,
   EVENT_CLEAR_FAILED, /* conversation, or all_conversations */
   EVENT_FAILED_CLEARED,
+  EVENT_TITLE, /* conversation, version: it gets the title of this number */
+  EVENT_TITLED,
   EVENT_KINDS
 };
 
-enum { all_conversations = 0xffff, messages_room = 200000, versions_room = 12 };
+enum { all_conversations = 0xffff, titles_room = 8, messages_room = 200000, versions_room = 12 };
 
 struct event {
   uint16_t kind;
@@ -83,6 +85,12 @@ struct message {
   struct version versions[versions_room];
 };
 
+/* The title of a conversation: one of the numbers `done` to `tried`; 0: none. */
+struct title {
+  uint32_t done, tried;
+  bool may_be_gone; /* a call that deletes the conversation may have removed it */
+};
+
 /* The guarantees of the options of the queue. */
 struct promises {
   bool durable_outcomes; /* reported outcomes survive a power cut */
@@ -98,6 +106,7 @@ struct ledger {
   uint32_t count; /* numbers in use: 0 ..< count */
   uint32_t backups_tried, backups_done, salvages_tried, salvages_done;
   bool resent; /* of any message */
+  struct title titles[titles_room];
   struct message *messages;
 };
 

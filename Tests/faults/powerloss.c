@@ -89,6 +89,8 @@ static enum case_result check_image(void *context, long index, char *why, size_t
   /* Before the first open has returned, there may be no store. */
   if (images->ledger.count == 0 && access(path, F_OK) != 0) directory_empty(images->directory);
   unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | CHECK_DERIVED | (random_below(&generator, 8) == 0 ? CHECK_REOPEN : 0);
+  /* Garbage in sectors that were not flushed is damage, which a report may name. */
+  if (kind != IMAGE_GARBAGE && images->lost_period == 0) flags |= CHECK_WHOLE | (random_below(&generator, 8) == 0 ? CHECK_SALVAGE : 0);
   bool good = check_store(path, &images->ledger, flags, why, room) && check_backups(path, &images->ledger, why, room);
   if (good) return CASE_PASSED;
   size_t length = strlen(why);
