@@ -1,7 +1,7 @@
 """The mock cluster of librdkafka as a process: prints its servers, then reads commands, one a line.
 
 down, up: all brokers; delay MILLISECONDS: of each answer; fail CODE COUNT: the next answers to Produce requests;
-mend: no more of these.
+mend: no more of these; topic NAME CODE: the topic in answers to Metadata requests (0: as usual).
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ def main() -> None:
     for name in ("rd_kafka_new", "rd_kafka_mock_cluster_new"):
         getattr(kafka, name).restype = ctypes.c_void_p
     kafka.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+    kafka.rd_kafka_mock_topic_set_error.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
     text = ctypes.create_string_buffer(512)
     client = ctypes.c_void_p(kafka.rd_kafka_new(0, None, text, len(text)))
     cluster = ctypes.c_void_p(kafka.rd_kafka_mock_cluster_new(client, BROKERS))
     print(kafka.rd_kafka_mock_cluster_bootstraps(cluster).decode(), flush=True)
     for line in sys.stdin:
-        command, *numbers = line.split()
-        arguments = [int(number) for number in numbers]
+        command, *words = line.split()
+        if command == "topic":
+            name, code = words
+            kafka.rd_kafka_mock_topic_set_error(cluster, name.encode(), int(code))
+            words = []
+        arguments = [int(word) for word in words]
         if command == "fail":
             code, count = arguments
             kafka.rd_kafka_mock_push_request_errors_array(

@@ -346,3 +346,13 @@ def test_B7_kafka_faults_hold_the_queue(kafka: KafkaMock, tmp_path: Path, name: 
         hold(kafka, tmp_path, begin)
     finally:
         kafka.say("mend")
+
+
+def test_B7_kafka_topic_that_does_not_exist_holds_the_queue(kafka: KafkaMock, tmp_path: Path) -> None:
+    """The brokers make no topics by themselves (auto.create.topics.enable=false)."""
+
+    def begin(broker: KafkaMock, target: str) -> Fault:
+        broker.say(f"topic {target} 3")
+        return Fault(broker.relay(target), "UNKNOWN_TOPIC", lambda: broker.say(f"topic {target} 0"))
+
+    hold(kafka, tmp_path, begin)

@@ -37,8 +37,11 @@ _OWN = {
     "message.timeout.ms",
     "metadata.broker.list",
     "on_delivery",
+    "topic.metadata.propagation.max.ms",
     "transactional.id",
 }
+# Milliseconds that a topic which is being made may take until the brokers know it.
+_LONGEST_PROPAGATION = 2000
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _AWAY = re.compile(r"[Cc]onnect to .* failed")
 # The names of error codes of librdkafka and of Kafka.
@@ -153,6 +156,9 @@ class Kafka(Relay[_Connection, _Message]):
             **(options or {}),
             "enable.idempotence": True,
             "message.timeout.ms": milliseconds,
+            # For so long librdkafka waits for a topic that does not exist. Its default is longer than the time of a
+            # message, which would end without a reason.
+            "topic.metadata.propagation.max.ms": min(milliseconds // 2, _LONGEST_PROPAGATION),
         }
         try:
             # Without servers it connects nowhere; it tells whether it knows the options.
