@@ -414,34 +414,34 @@ def ends_for_a_call_that_was_joined(broker: Broker) -> None:
     assert {each.body for each in broker.received(target, 3)} == {b"0", b"1", b"2"}
 
 
-def only_the_culprit_fails(broker: Broker, folder: Path, *, batch: bool = True, most: int = 0) -> None:
+def only_the_culprit_fails(
+    broker: Broker, folder: Path, *, batch: bool = True, retries: int = 2, silent: bool = False
+) -> None:
     """A message that ends the connection, whatever is sent beside it, fails. The others are sent, without a retry.
 
-    `most`: how many retries others may use up nevertheless.
+    `silent`: instead, the connection has no answer from then on.
     """
     target, culprit = new_target(), 31
     broker.prepare(target)
-    with Proxy(broker.port) as proxy, broker.relay(target, port=broker.behind(proxy)) as relay:
-        proxy.poison = b"poison"
+    options = {"timeout": 2} if silent else {}
+    with Proxy(broker.port) as proxy, broker.relay(target, port=broker.behind(proxy), **options) as relay:
+        proxy.poison, proxy.poison_is_silent = b"poison", silent
         how = {"batch_transport": relay.batch} if batch else {"transport": relay, "max_in_flight": 16}
-        with MessageQueue(folder / "culprit.db", retry=RetryPolicy(ladder=[0, 0]), **how) as queue:
+        path = folder / f"{uuid.uuid4().hex}.db"
+        with MessageQueue(path, retry=RetryPolicy(ladder=[0] * retries), **how) as queue:
             ids = queue.enqueue_batch(
                 [
                     Draft("poison" if number == culprit else f"{number}", conversation=f"c{number % 20}")
                     for number in range(60)
                 ]
             )
-            wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages", 60)
+            wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages", 90)
             messages = [queue.get(each) for each in ids]
     failed = [number for number, each in enumerate(messages) if each.status is not Status.SENT]
     assert failed == [culprit], [(number, messages[number].failure) for number in failed]
-    assert messages[culprit].attempts == 3, messages[culprit]
-    # What was sent in the same request behind it, in its conversation, has perhaps arrived.
-    behind = range(culprit, 60, 20)
-    used = {
-        number: each.retries_used for number, each in enumerate(messages) if each.retries_used and number != culprit
-    }
-    assert all(count <= most or (number in behind and count == 1) for number, count in used.items()), used
+    assert messages[culprit].attempts == retries + 1, messages[culprit]
+    used = {number: each.retries_used for number, each in enumerate(messages) if each.retries_used}
+    assert used == ({culprit: retries} if retries else {})
     received = Counter(each.id for each in broker.received(target, 59))
     assert set(received) == set(ids) - {ids[culprit]}
     assert max(received.values()) <= 2, received

@@ -163,6 +163,8 @@ class Proxy:
         self.is_silent_both = False
         #: What a client must not send: its connection is cut instead.
         self.poison: bytes | None = None
+        #: Instead, it gets no answer on this connection any more.
+        self.poison_is_silent = False
         self._target = port
         self._peers: list[socket.socket] = []
         self.port = near
@@ -217,6 +219,9 @@ class Proxy:
         try:
             while data := source.recv(65536):
                 if self.poison is not None and not is_answer and self.poison in data:
+                    if self.poison_is_silent:
+                        while source.recv(65536):
+                            pass
                     break
                 if not (self.is_silent_both or (is_answer and self.is_silent)):
                     sink.sendall(data)

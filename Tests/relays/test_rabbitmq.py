@@ -105,11 +105,16 @@ def test_B6_rabbitmq_certificate_that_is_not_trusted(broker: Rabbit, tmp_path: P
     checks.unverified_tls(broker, tmp_path)
 
 
+@pytest.mark.parametrize("retries", [2, 0])
 @pytest.mark.parametrize("batch", [True, False])
 def test_B6_rabbitmq_only_the_message_that_ends_the_connection_fails(
-    broker: Rabbit, tmp_path: Path, batch: bool
+    broker: Rabbit, tmp_path: Path, batch: bool, retries: int
 ) -> None:
-    checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
+    checks.only_the_culprit_fails(broker, tmp_path, batch=batch, retries=retries)
+
+
+def test_B6_rabbitmq_only_the_message_that_gets_no_answer_fails(broker: Rabbit, tmp_path: Path) -> None:
+    checks.only_the_culprit_fails(broker, tmp_path, retries=0, silent=True)
 
 
 def test_B6_rabbitmq_a_call_that_another_one_joined_is_not_the_reason(broker: Rabbit) -> None:

@@ -103,9 +103,16 @@ def test_B5_redis_that_refuses_is_left_alone_until_there_is_a_message(broker: Re
         assert broker.client().info("stats")["total_connections_received"] - before <= 4
 
 
+@pytest.mark.parametrize("retries", [2, 0])
 @pytest.mark.parametrize("batch", [True, False])
-def test_B5_redis_only_the_message_that_ends_the_connection_fails(broker: Redis, tmp_path: Path, batch: bool) -> None:
-    checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
+def test_B5_redis_only_the_message_that_ends_the_connection_fails(
+    broker: Redis, tmp_path: Path, batch: bool, retries: int
+) -> None:
+    checks.only_the_culprit_fails(broker, tmp_path, batch=batch, retries=retries)
+
+
+def test_B5_redis_only_the_message_that_gets_no_answer_fails(broker: Redis, tmp_path: Path) -> None:
+    checks.only_the_culprit_fails(broker, tmp_path, retries=0, silent=True)
 
 
 def test_B5_redis_away_and_back(broker: Redis, tmp_path: Path) -> None:

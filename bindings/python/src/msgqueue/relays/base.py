@@ -43,6 +43,9 @@ _LOOK = 1.0
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 2.0
 
+# Seconds of the time-out of an attempt that are left for its outcome, at most; never more than a quarter of it.
+_MOST_MARGIN = 1.0
+
 _NO_ANSWER = "no answer while connecting"
 # A broker that refused a connection is not asked again for so long.
 _REFUSED_FOR = 1.0
@@ -62,8 +65,8 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
     after a failure of the connection. The client's own resending is off: a message whose acknowledgement did not arrive
     is reported as perhaps arrived, and the queue sends it again under the same id.
 
-    If the connection ends during a call of several messages, one of them may be the reason. Those without an answer are
-    sent again one at a time, and are alone in their calls until they are answered.
+    If the connection ends during a call of several messages, or time is up, one of them may be the reason. Those without
+    an answer are sent again one at a time, and are alone in their calls until they are answered.
 
     Any thread may call any method. `close` ends the calls in progress, with an unknown outcome.
     """
@@ -78,8 +81,9 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         """Makes the relay; connects nowhere yet.
 
         Args:
-            timeout: Seconds that connecting and the acknowledgement of a batch may take together, at most the timeout
-                of the attempt.
+            timeout: Seconds that connecting and the acknowledgement of a batch may take together; at most the timeout
+                of the attempt, and half of it for a batch, or beside other calls. Messages without an answer are then
+                sent again one at a time, for as long again.
 
         Raises:
             InvalidError: An argument is out of range.
@@ -113,7 +117,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         """Sends messages and returns one outcome for each, in their order."""
         if not deliveries:
             return []
-        deadline = time.monotonic() + min([self._timeout, *(delivery.timeout for delivery in deliveries)])
+        deadline, last = self._limits(deliveries)
         results = [NOT_TRIED] * len(deliveries)
         failed: set[str] = set()
         for number, (part, is_alone) in enumerate(self._parts(deliveries)):
@@ -124,7 +128,7 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
                 break
             self._send_part(deliveries, indexes, results, deadline, is_alone=is_alone)
             unclear = [index for index in indexes if results[index].is_unclear]
-            self._send_singly(deliveries, unclear, results, deadline)
+            self._send_singly(deliveries, unclear, results, last)
             failed.update(deliveries[index].conversation for index in indexes if not results[index].is_sent)
             if any(results[index].is_away for index in indexes):
                 # No other message fares better.
@@ -204,6 +208,10 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         """Whether the client knows that the connection has ended. Must not wait. Called before every batch."""
         return False
 
+    def _arrived(self, connection: Connection, deliveries: Sequence[Delivery]) -> Sequence[bool] | None:
+        """Whether the broker has messages that were sent on an earlier connection. None: it cannot tell."""
+        return None
+
     def _is_alive(self, connection: Connection) -> bool:
         """Whether the connection is still usable. Called every second, and after a failure."""
         return not self._has_ended(connection)
@@ -257,6 +265,17 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             waves[place].append(index)
         yield from waves
 
+    def _limits(self, deliveries: Sequence[Delivery]) -> tuple[float, float]:
+        """Returns until when messages are sent together, and until when those without an answer are sent singly."""
+        begin = time.monotonic()
+        allowed = min(delivery.timeout for delivery in deliveries)
+        # The queue learns of the outcomes before it ends the attempts itself.
+        allowed -= min(allowed / 4, _MOST_MARGIN)
+        if len(deliveries) == 1 and not self._turns.is_busy:
+            deadline = begin + min(self._timeout, allowed)
+            return deadline, deadline
+        return begin + min(self._timeout, allowed / 2), begin + min(2 * self._timeout, allowed)
+
     def _send_singly(
         self, deliveries: Sequence[Delivery], unclear: Sequence[int], results: list[Result], deadline: float
     ) -> None:
@@ -267,13 +286,19 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         if time.monotonic() < deadline:
             logger.info("%d messages that were not answered are sent again, one at a time", len(unclear))
         failed: set[str] = set()
-        for index in unclear:
+        behind: list[int] = []
+        for place, index in enumerate(unclear):
             conversation, before = deliveries[index].conversation, results[index]
-            # Without an answer in time there is no time left for another attempt.
-            if conversation in failed or time.monotonic() >= deadline:
-                failed.add(conversation)
+            if conversation in failed:
+                behind.append(index)
                 continue
-            self._send_part(deliveries, [index], results, deadline, is_alone=True)
+            now = time.monotonic()
+            # Without an answer in time there is no time left for another attempt.
+            if now >= deadline:
+                return
+            # The one that is the reason may get no answer: the others have half of the time that is left.
+            limit = deadline if place + 1 == len(unclear) else now + (deadline - now) / 2
+            self._send_part(deliveries, [index], results, limit, is_alone=True)
             after = results[index]
             if before.outcome.verdict is Verdict.RETRY and not before.outcome.not_sent and after.is_not_sent:
                 # That the message was not sent this time does not say so of the first time.
@@ -282,6 +307,21 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
                 failed.add(conversation)
             if after.is_away:
                 return
+        self._look_up(deliveries, behind, results, deadline)
+
+    def _look_up(
+        self, deliveries: Sequence[Delivery], indexes: Sequence[int], results: list[Result], deadline: float
+    ) -> None:
+        """Asks the broker whether it has messages, which must not be sent again before an earlier one."""
+        if not indexes or time.monotonic() >= deadline:
+            return
+        try:
+            found = self._arrived(self._connected(deadline), [deliveries[index] for index in indexes])
+        except Exception as problem:  # noqa: BLE001 - a client may raise anything; the results stay as they are
+            logger.debug("the broker could not be asked for messages: %s", text_of_problem(problem))
+            return
+        for index, has_arrived in zip(indexes, found or ()):
+            results[index] = SENT if has_arrived else NOT_TRIED
 
     def _send_part(
         self,

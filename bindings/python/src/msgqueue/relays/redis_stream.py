@@ -273,6 +273,11 @@ class RedisStream(Relay[_Connection, _Message]):
     def _shut(self, connection: _Connection) -> None:
         connection.client.connection_pool.disconnect()
 
+    def _arrived(self, connection: _Connection, deliveries: Sequence[Delivery]) -> Sequence[bool] | None:
+        names = (f"{text_of(self._stream, each)}:seen:{each.id}" for each in deliveries)
+        # One command for each, as the script: a user may be permitted some of the keys.
+        return [connection.client.exists(name) == 1 for name in names]
+
     def _is_alive(self, connection: _Connection) -> bool:
         try:
             connection.client.ping()

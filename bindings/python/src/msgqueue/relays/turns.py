@@ -29,6 +29,11 @@ class Turns:
         # Those that must be alone and wait. No other call begins before them.
         self._waiting = 0
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call sends, or waits to send alone."""
+        return bool(self._running or self._waiting)
+
     def take(self, deadline: float, *, is_alone: bool) -> Turn | None:
         """Waits for a turn until this time (monotonic). None: it did not come."""
         turn = Turn(is_alone=is_alone)
