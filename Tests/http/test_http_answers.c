@@ -112,6 +112,7 @@ TEST(B2_http_the_status_decides) {
   int count = sizeof cases / sizeof cases[0];
   struct site site;
   site_begin(&site);
+  site.http.unauthorized_is_final = true;
   for (int index = 0; index < count; index++) {
     char path[64];
     msgq_status status;

@@ -199,5 +199,9 @@ TEST(B2_http_wrong_proxies_and_certificates_are_refused) {
   CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &site.http));
   site.http.struct_size += sizeof site.http.proxy;
   CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http));
+  /* The second version. */
+  site.http.struct_size = offsetof(msgq_http_options, unauthorized_is_final);
+  site.http.proxy = NULL;
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &site.http));
   site_end(&site);
 }

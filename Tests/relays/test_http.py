@@ -25,6 +25,7 @@ from msgqueue import (
     InvalidError,
     MessageQueue,
     Mode,
+    Outcome,
     RetryPolicy,
     Status,
     Verdict,
@@ -81,7 +82,7 @@ def test_B2_http_statuses(kind: Kind) -> None:
         f"HTTP/1.1 {status} Reason\r\nContent-Length: 0\r\nLocation: /away\r\nRetry-After: 7\r\n\r\n".encode()
         for status in statuses
     ]
-    with Server(in_turn(*answers)) as server, kind.relay(server.url) as relay:
+    with Server(in_turn(*answers)) as server, kind.relay(server.url, unauthorized_is_final=True) as relay:
         for status in statuses:
             outcome = relay(delivery())
             assert (outcome.verdict, outcome.code, outcome.text) == (Verdict.HTTP, status, f"{status} Reason")
@@ -319,7 +320,8 @@ def test_B2_http_bearer_tokens(kind: Kind) -> None:
     tokens = iter(f"t{number}" for number in range(1, 9))
     answer = in_turn(OK, REFUSED, OK, REFUSED, REFUSED)
     with Server(answer) as server, kind.relay(server.url, bearer=lambda: next(tokens)) as relay:
-        assert [relay(delivery()).code for _ in range(3)] == [200, 200, 401]
+        assert [relay(delivery()).code for _ in range(2)] == [200, 200]
+        assert relay(delivery()) == Outcome.offline(text=f"127.0.0.1:{server.port} answered 401")
     used = [request.headers["authorization"] for request in server.requests]
     assert used == ["Bearer t1", "Bearer t1", "Bearer t2", "Bearer t2", "Bearer t3"]
 
@@ -329,8 +331,51 @@ def test_B2_http_bearer_tokens(kind: Kind) -> None:
     for bearer in (revoked, lambda: "a\r\nX: y", lambda: 5):
         with Server(in_turn()) as server, kind.relay(server.url, bearer=bearer) as relay:
             outcome = relay(delivery())
+        assert outcome.verdict is Verdict.OFFLINE
+        assert outcome.text.startswith("no bearer token: ")
+        with Server(in_turn()) as server, kind.relay(server.url, bearer=bearer, unauthorized_is_final=True) as relay:
+            outcome = relay(delivery())
         assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED)
         assert not server.requests
+
+
+@pytest.mark.parametrize(("batch", "how"), [(False, "key"), (True, "token")])
+def test_B2_http_401_holds_the_queue(kind: Kind, tmp_path: Path, batch: bool, how: str) -> None:
+    """Wrong credentials are in no message: no retry is used up, few requests are made, and sending goes on by itself."""
+    is_right = threading.Event()
+    asked: list[float] = []
+
+    def bearer() -> str:
+        asked.append(time.monotonic())
+        return f"t{len(asked)}"
+
+    options: dict[str, Client] = {"bearer": bearer} if how == "token" else {"headers": {"Authorization": "Basic x"}}
+    with (
+        Server(lambda *_: OK if is_right.is_set() else REFUSED) as server,
+        kind.relay(server.url, **options) as relay,
+        MessageQueue(
+            tmp_path / "q.db",
+            retry=RetryPolicy(ladder=[]),
+            max_in_flight=8,
+            **({"batch_transport": relay.batch} if batch else {"transport": relay}),
+        ) as queue,
+    ):
+        begin = time.monotonic()
+        ids = []
+        # A queue that is held does not ask again for each message that is added.
+        while time.monotonic() < begin + 2.5:
+            ids.append(queue.enqueue(f"{len(ids)}", conversation=f"c{len(ids) % 200}"))
+            time.sleep(0.01)
+        # At most one a second after the first ones, which may be on their way together.
+        seconds = 1 + int(time.monotonic() - begin)
+        assert 0 < len(server.requests) <= (8 + seconds) * (2 if how == "token" else 1)
+        assert len(asked) <= 2 * (1 + seconds)
+        assert queue.state().offline_reason == f"127.0.0.1:{server.port} answered 401"
+        assert {queue.get(each).status for each in ids} <= {Status.QUEUED, Status.SENDING}
+        is_right.set()
+        checks.wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages", 60)
+        messages = [queue.get(each) for each in ids]
+        assert {(each.status, each.attempts, each.retries_used) for each in messages} == {(Status.SENT, 1, 0)}
 
 
 def test_B2_http_headers_of_a_function(kind: Kind) -> None:
@@ -496,7 +541,7 @@ def test_B2_M7_http_asyncio_a_second_401_pauses_the_queue(client: str, tmp_path:
         return f"t{asked}"
 
     async def main(server: Server) -> None:
-        relay = AsyncHttp(server.url, client=client, bearer=bearer)
+        relay = AsyncHttp(server.url, client=client, bearer=bearer, unauthorized_is_final=True)
         queue = aio.MessageQueue(tmp_path / "p.db", relay, pause_on_unauthorized=True, direct=False, mode=Mode.MANUAL)
         async with relay, queue:
             await queue.set_connectivity(Connectivity.ONLINE)

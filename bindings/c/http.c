@@ -10,7 +10,7 @@
  *    6. Answers                   take_header, take_body: libcurl's calls
  *    7. Connections               before_request: may a kept connection be used?
  *    8. Outcomes                  judge: what an ended request means
- *    9. Bearer tokens             authorize
+ *    9. Credentials               may_ask, authorize
  *   10. Requests                  start, stop, finish
  *   11. The second thread         report: gives the outcomes to the engine
  *   12. The end                   end, release
@@ -65,6 +65,7 @@ enum {
   storage_delay_ms = 200,        /* until outcomes that the engine did not take are offered again */
   closed_check_ms = 100,         /* of a transport that was replaced and has requests in flight */
   longest_timeout_ms = 86400000, /* 1 day */
+  refused_for_ms = 1000,         /* a server that refused the credentials is not asked again */
 };
 
 /* One message from the call of the transport until the engine has its outcome. */
@@ -77,13 +78,13 @@ struct transfer {
   /* The headers of this message; the last one continues with those of every message. */
   struct curl_slist lines[4];
   char *authorization;
-  uint64_t number;        /* from 1 */
   uint64_t bearer_number; /* of the token that was sent */
   bool is_renewed;        /* a token was refused, this is the second request */
   unsigned requests;      /* that libcurl began */
   bool is_cut_off;        /* libcurl would have repeated a request of which a part was sent */
   bool is_stale;          /* its kept connection had bytes that no request asked for */
   bool needs_fresh;       /* the request goes on a new connection */
+  bool has_waited;        /* for another one, while the credentials were refused */
   /* The answer. */
   int status;
   unsigned interim;
@@ -129,7 +130,9 @@ struct client {
   char *ca_file, *certificate_file, *key_file, *key_password;
   char *proxy;
   char proxy_place[300]; /* its host and port, for texts */
+  char place[300];       /* the server's, for texts */
   bool is_secure;
+  bool unauthorized_is_final;
   long max_connections;
   int64_t timeout_ms;
   struct curl_slist *headers;
@@ -143,7 +146,6 @@ struct client {
   pthread_mutex_t lock;
   pthread_cond_t changed; /* `done` or `is_ending` */
   struct list incoming, done;
-  uint64_t begun;    /* transfers until now */
   size_t in_flight;  /* those that the engine has no outcome of */
   bool is_released;  /* the engine sends no more */
   bool is_closed;    /* the queue is closed: requests in flight are aborted */
@@ -161,8 +163,13 @@ struct client {
   char *bearer;
   uint64_t bearer_number;
   bool is_bearer_refused;
-  bool has_paused; /* authentication failed, and the queue was paused */
-  uint64_t begun_before_pause;
+  /* The credentials were refused. Until `asks_again_ms` that is the outcome of other messages; then
+     one at a time finds out whether they still are, and the others wait for it. */
+  bool is_refused;
+  int64_t asks_again_ms;
+  struct transfer *trial;
+  struct list waiting;
+  char refusal[sizeof ((msgq_outcome *)0)->text];
 };
 
 /* ------------------------------------------------------------------ 2. lists, time and errors */
@@ -477,7 +484,6 @@ static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_out
   pthread_mutex_lock(&client->lock);
   bool is_first = client->incoming.first == NULL;
   append(&client->incoming, transfer);
-  transfer->number = ++client->begun;
   client->in_flight++;
   pthread_mutex_unlock(&client->lock);
   if (is_first) wake(client);
@@ -842,7 +848,7 @@ static void judge(struct transfer *transfer, CURLcode code) {
   }
 }
 
-/* --------------------------------------------------------------------------- 9. bearer tokens */
+/* ----------------------------------------------------------------------------- 9. credentials */
 
 /* Asks for a token in place of one that was refused. */
 static bool renew(struct client *client) {
@@ -860,39 +866,58 @@ static bool renew(struct client *client) {
   return true;
 }
 
-static bool is_paused(msgq_queue *queue) {
-  msgq_state state = MSGQ_STATE_INIT;
-  return msgq_get_state(queue, &state) == MSGQ_OK && state.paused;
-}
-
+/* There are no credentials that the server accepts, which is a fault of no message. */
 static void set_unauthorized(struct transfer *transfer, const char *text) {
   struct client *client = transfer->client;
-  /* Before the outcome, so that the engine starts no attempt between them. After CLOSED there is
-     nothing to pause. */
-  if (!client->has_paused) (void)msgq_pause(client->queue, NULL);
-  client->has_paused = true;
-  pthread_mutex_lock(&client->lock);
-  client->begun_before_pause = client->begun;
-  pthread_mutex_unlock(&client->lock);
+  client->is_refused = true;
+  client->asks_again_ms = now_ms() + refused_for_ms;
+  snprintf(client->refusal, sizeof client->refusal, "%s", text);
   set_offline(transfer, text);
+}
+
+static void set_without_token(struct transfer *transfer) {
+  const char *text = transfer->client->bearer == NULL
+                         ? "there is no bearer token"
+                         : "there is no bearer token in place of the one that the server refused";
+  if (!transfer->client->unauthorized_is_final) {
+    set_unauthorized(transfer, text);
+    return;
+  }
+  transfer->outcome.verdict = MSGQ_VERDICT_REJECT;
+  transfer->outcome.kind = MSGQ_FAILURE_UNAUTHORIZED;
+  set_text(transfer, text);
+}
+
+/* Whether a request may be made. While the server refuses the credentials, the engine attempts each
+   message that is the first of its conversation, as when it is offline: few of them go on. Returns
+   false when the transfer has its outcome instead. */
+static bool may_ask(struct transfer *transfer) {
+  struct client *client = transfer->client;
+  if (!client->is_refused || client->trial == transfer) return true;
+  if (now_ms() < client->asks_again_ms) return set_offline(transfer, client->refusal), false;
+  client->trial = transfer;
+  return true;
+}
+
+static bool must_wait(struct transfer *transfer) {
+  struct client *client = transfer->client;
+  return client->is_refused && client->trial != NULL && client->trial != transfer &&
+         now_ms() >= client->asks_again_ms;
+}
+
+/* A transfer has its outcome. */
+static void conclude(struct transfer *transfer) {
+  struct client *client = transfer->client;
+  if (client->trial == transfer) client->trial = NULL;
+  if (transfer->outcome.verdict == MSGQ_VERDICT_HTTP) client->is_refused = false;
+  append(&client->finished, transfer);
 }
 
 /* Adds the header with the token. Returns false when the transfer has its outcome instead. */
 static bool authorize(struct transfer *transfer, struct curl_slist **list) {
   struct client *client = transfer->client;
-  /* Attempts that were in flight when the queue was paused; after a resume it is tried again. The
-     state reports a pause a little later. */
-  bool is_before = transfer->number <= client->begun_before_pause;
-  if (client->has_paused && (is_before || is_paused(client->queue))) {
-    return set_offline(transfer, "authentication failed; the queue is paused"), false;
-  }
-  client->has_paused = false;
   if ((client->bearer == NULL || client->is_bearer_refused) && !renew(client)) {
-    set_unauthorized(transfer, client->bearer == NULL
-                                   ? "authentication failed: there is no token"
-                                   : "authentication failed: there is no token in place of the "
-                                     "one that the server refused");
-    return false;
+    return set_without_token(transfer), false;
   }
   static const char name[] = "Authorization: Bearer ";
   free(transfer->authorization);
@@ -953,8 +978,13 @@ static bool start(struct transfer *transfer) {
   clear_answer(transfer);
   msgq_outcome_init(&transfer->outcome);
   struct curl_slist *list = &transfer->lines[0];
+  if (!may_ask(transfer)) return false;
   if (client->token != NULL && !authorize(transfer, &list)) return false;
   int64_t left_ms = transfer->deadline_ms - now_ms();
+  if (left_ms <= 0 && transfer->has_waited) {
+    transfer->outcome.verdict = MSGQ_VERDICT_SKIPPED;
+    return false;
+  }
   if (left_ms <= 0) {
     return set_retry(transfer, MSGQ_FAILURE_TIMEOUT, true, "no time was left to connect"), false;
   }
@@ -977,7 +1007,20 @@ static bool start(struct transfer *transfer) {
 #undef SET
 
 static void launch(struct transfer *transfer) {
-  if (!start(transfer)) append(&transfer->client->finished, transfer);
+  if (must_wait(transfer)) {
+    transfer->has_waited = true;
+    append(&transfer->client->waiting, transfer);
+  } else if (!start(transfer)) {
+    conclude(transfer);
+  }
+}
+
+static void launch_waiting(struct client *client) {
+  while (client->trial == NULL && client->waiting.first != NULL) {
+    struct transfer *transfer = client->waiting.first;
+    take(&client->waiting, transfer);
+    launch(transfer);
+  }
 }
 
 /* Takes the request out of libcurl. */
@@ -991,25 +1034,27 @@ static void stop(struct transfer *transfer) {
   transfer->easy = NULL;
 }
 
-/* The server refused the token: the request is made again with another one, once. */
+/* The server refused the credentials. With tokens the request is made again with another one, once. */
 static void finish_refused(struct transfer *transfer) {
   struct client *client = transfer->client;
   if (transfer->bearer_number == client->bearer_number) client->is_bearer_refused = true;
-  if (!transfer->is_renewed) {
+  if (client->token != NULL && !transfer->is_renewed) {
     transfer->is_renewed = true;
     launch(transfer);
     return;
   }
-  char text[sizeof transfer->outcome.text + 32];
-  snprintf(text, sizeof text, "authentication failed: %s", transfer->outcome.text);
-  msgq_outcome_init(&transfer->outcome);
-  set_unauthorized(transfer, text);
-  append(&client->finished, transfer);
+  if (!client->unauthorized_is_final) {
+    char text[sizeof client->place + 32];
+    /* The same each time: the engine logs each change of it. */
+    snprintf(text, sizeof text, "%s answered 401", client->place);
+    msgq_outcome_init(&transfer->outcome);
+    set_unauthorized(transfer, text);
+  }
+  conclude(transfer);
 }
 
 /* libcurl has ended the request. */
 static void finish(struct transfer *transfer, CURLcode code) {
-  struct client *client = transfer->client;
   if (transfer->is_stale) {
     /* Nothing of the request was written. A new connection is not refused. */
     stop(transfer);
@@ -1020,10 +1065,10 @@ static void finish(struct transfer *transfer, CURLcode code) {
   judge(transfer, code);
   stop(transfer);
   transfer->needs_fresh = false;
-  bool is_refused = client->token != NULL && transfer->outcome.verdict == MSGQ_VERDICT_HTTP &&
-                    transfer->outcome.code == 401;
+  bool is_refused =
+      transfer->outcome.verdict == MSGQ_VERDICT_HTTP && transfer->outcome.code == 401;
   if (is_refused) finish_refused(transfer);
-  else append(&client->finished, transfer);
+  else conclude(transfer);
 }
 
 /* ---------------------------------------------------------------------- 11. the second thread */
@@ -1154,6 +1199,11 @@ static void end(struct client *client) {
   while (client->active.first != NULL) {
     struct transfer *transfer = client->active.first;
     stop(transfer);
+    free_transfer(transfer);
+  }
+  while (client->waiting.first != NULL) {
+    struct transfer *transfer = client->waiting.first;
+    take(&client->waiting, transfer);
     free_transfer(transfer);
   }
   hand_over(client);
@@ -1297,6 +1347,7 @@ static void *run(void *context) {
     int count = epoll_wait(client->loop, events, 64, (int)wait_ms(client, is_released));
     advance(client, events, count > 0 ? count : 0);
     collect(client);
+    launch_waiting(client);
     hand_over(client);
   }
   end(client);
@@ -1312,7 +1363,9 @@ static msgq_result read_options(const msgq_http_options *given, msgq_http_option
   uint32_t size = given->struct_size;
   /* The first version ends with `release`, the second one with `key_password`. */
   const size_t first = offsetof(msgq_http_options, release) + sizeof given->release;
-  if (size < first || (size > first && size < sizeof *given) || size > 65536) {
+  const size_t second = offsetof(msgq_http_options, key_password) + sizeof given->key_password;
+  bool is_known = size == first || size == second || size >= sizeof *given;
+  if (!is_known || size > 65536) {
     return fail(MSGQ_INVALID, "struct_size of msgq_http_options is not possible: %u", size);
   }
   memcpy(options, given, size < sizeof *options ? size : sizeof *options);
@@ -1520,6 +1573,12 @@ static bool copy(char **out, const char *text) {
   return text == NULL || *out != NULL;
 }
 
+/* Notes the host and the port of a URL that was checked. */
+static void set_place(struct client *client, const char *url) {
+  const char *host = strstr(url, "://") + 3;
+  snprintf(client->place, sizeof client->place, "%.*s", (int)strcspn(host, "/?"), host);
+}
+
 static msgq_result take_options(struct client *client, const msgq_http_options *options) {
   msgq_result result = check_url(options->url, &client->is_secure);
   if (result != MSGQ_OK) return result;
@@ -1535,6 +1594,8 @@ static msgq_result take_options(struct client *client, const msgq_http_options *
   if (result != MSGQ_OK) return result;
   client->max_connections = options->max_connections == 0 ? 64 : (long)options->max_connections;
   client->timeout_ms = options->timeout_ms;
+  client->unauthorized_is_final = options->unauthorized_is_final;
+  set_place(client, options->url);
   client->token = options->token;
   client->context = options->context;
   if (!copy(&client->url, options->url) || !copy(&client->ca_file, options->ca_file) ||

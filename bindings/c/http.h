@@ -68,11 +68,15 @@ typedef struct msgq_http_options {
   const char *key_file;
   /* None. The password of the key. Copied. */
   const char *key_password;
+  /* False. An answer 401 holds the queue; see "Credentials" below. True: it is for the engine, as
+     other statuses: final, kind unauthorized, or with pause_on_unauthorized a pause of the queue. A
+     token that is missing is such a failure, too. */
+  bool unauthorized_is_final;
 } msgq_http_options;
 
 #define MSGQ_HTTP_OPTIONS_INIT \
   { sizeof(msgq_http_options), 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, \
-    NULL, NULL }
+    NULL, NULL, false }
 
 /*
  * Sets a transport that posts the body of each message to options->url, in place of any transport
@@ -107,15 +111,15 @@ typedef struct msgq_http_options {
  *            is too long for libcurl (100 KiB), or more than 256 KiB of header lines, those of
  *            answers with a status 1xx included (server); one that is cut in its header, or in its
  *            body when its status would be final and is not 2xx (network).
- * Token      With options->token every request has a token. It is asked for once and used until
+ * Credentials
+ *            An answer 401 is a fault of no message: the outcome is offline, with the text
+ *            "HOST:PORT answered 401". The queue is held, no message uses up a retry or fails, and
+ *            the state, msgq_explain and the log have the text (msgq_set_connectivity_reason). The
+ *            engine tries again every 5 s; meanwhile messages that it attempts nevertheless get the
+ *            same outcome, and at most one request a second is made. 403 is about a message.
+ *            With options->token every request has a token. It is asked for once and used until
  *            the server answers 401; then a new one is asked for, and the request is sent again in
- *            the same attempt. When that is refused too, or there is no token, the queue is paused
- *            (msgq_pause of the whole queue), and the message is offline: it stays queued and uses
- *            up no retry, but a msgq_retry of it fails. The text of the outcome begins with
- *            "authentication failed"; as of every offline outcome, the engine keeps it only of a
- *            msgq_retry or msgq_send_now. msgq_resume tries again and asks for a new token: like
- *            after every offline outcome automatic sending waits up to 5 s; msgq_drain does not.
- *            Without options->token, 401 is for the engine (pause_on_unauthorized).
+ *            the same attempt, once. There being no token means the same as 401.
  * Threads    Two threads of the transport: one sends all requests, the other completes the attempts
  *            with msgq_complete_batch. They block all signals. Any thread may call this function.
  * Closing    msgq_close waits for requests in flight until its time-out, then aborts the rest;

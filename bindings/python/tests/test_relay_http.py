@@ -102,7 +102,7 @@ def test_B2_a_message_is_posted_with_its_key() -> None:
 
 
 def test_B2_the_status_decides(receiver: Receiver, opened: Opener) -> None:
-    with Http(f"http://127.0.0.1:{receiver.port}/") as relay:
+    with Http(f"http://127.0.0.1:{receiver.port}/", unauthorized_is_final=True) as relay:
         queue = opened(mode=Mode.MANUAL, direct=False, transport=relay)
         queue.set_connectivity(Connectivity.ONLINE)
         for status, kind in {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import itertools
 import socket
 import ssl
 import subprocess
@@ -307,7 +308,7 @@ def test_B2_a_bearer_token_is_asked_for_once_and_again_after_401() -> None:
 def test_B2_M7_a_second_401_pauses_the_queue_and_uses_up_no_retry(receiver: Receiver, opened: Opener) -> None:
     tokens = Tokens()
     receiver.answer_by(lambda _: 401)
-    with Http(f"http://127.0.0.1:{receiver.port}/", bearer=tokens) as relay:
+    with Http(f"http://127.0.0.1:{receiver.port}/", bearer=tokens, unauthorized_is_final=True) as relay:
         queue = opened(transport=relay, pause_on_unauthorized=True, direct=False, mode=Mode.MANUAL)
         queue.set_connectivity(Connectivity.ONLINE)
         ids = [queue.enqueue(str(number), conversation=f"c{number}") for number in range(5)]
@@ -339,32 +340,37 @@ def test_B2_a_function_for_tokens_that_fails_sends_nothing(opened: Opener) -> No
     def response(status: int) -> HTTPError:
         return HTTPError("http://a/", status, "x", {}, None)  # type: ignore[arg-type]
 
-    cases: list[tuple[Any, Verdict, FailureKind]] = [
-        (raising(InvalidError("revoked")), Verdict.REJECT, FailureKind.UNAUTHORIZED),
-        (raising(response(400)), Verdict.REJECT, FailureKind.UNAUTHORIZED),
-        (raising(response(503)), Verdict.RETRY, FailureKind.SERVER),
-        (raising(ConnectionRefusedError()), Verdict.RETRY, FailureKind.NETWORK),
-        (raising(TimeoutError()), Verdict.RETRY, FailureKind.TIMEOUT),
-        (raising(KeyError("x")), Verdict.RETRY, FailureKind.UNKNOWN),
-        (lambda: "a\r\nX: y", Verdict.REJECT, FailureKind.UNAUTHORIZED),
-        (lambda: "", Verdict.REJECT, FailureKind.UNAUTHORIZED),
-        (lambda: None, Verdict.REJECT, FailureKind.UNAUTHORIZED),
+    # The function, and whether its failure is that of a person who must sign in.
+    cases: list[tuple[Any, bool]] = [
+        (raising(InvalidError("revoked")), True),
+        (raising(response(400)), True),
+        (raising(response(503)), False),
+        (raising(ConnectionRefusedError()), False),
+        (raising(TimeoutError()), False),
+        (raising(KeyError("x")), False),
+        (lambda: "a\r\nX: y", True),
+        (lambda: "", True),
+        (lambda: None, True),
     ]
-    for bearer, verdict, kind in cases:
+    for (bearer, is_refused), is_final in itertools.product(cases, (False, True)):
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
             nobody.listen()
-            with Http(url(nobody.getsockname()[1]), bearer=bearer) as relay:
+            address = url(nobody.getsockname()[1])
+            with Http(address, bearer=bearer, unauthorized_is_final=is_final) as relay:
                 outcome = relay(delivery())
             nobody.setblocking(False)
             with pytest.raises(BlockingIOError):
                 nobody.accept()
-        assert (outcome.verdict, outcome.kind) == (verdict, kind), outcome
-        assert outcome.not_sent is (verdict is Verdict.RETRY)
+        expected = (Verdict.OFFLINE, FailureKind.OFFLINE)
+        if is_final and is_refused:
+            expected = (Verdict.REJECT, FailureKind.UNAUTHORIZED)
+        assert (outcome.verdict, outcome.kind) == expected, outcome
+        assert outcome.text.startswith("no bearer token: ")
         assert "X: y" not in outcome.text
     # It pauses, and does not fail message after message.
     queue = opened(
-        transport=Http(url(1), bearer=raising(InvalidError("revoked"))),
+        transport=Http(url(1), bearer=raising(InvalidError("revoked")), unauthorized_is_final=True),
         pause_on_unauthorized=True,
         retry=RetryPolicy(ladder=[]),
     )

@@ -21,6 +21,7 @@ from ..errors import InvalidError
 from ..models import Delivery
 from ..outcome import Outcome
 from .http_connection import Connection, Response, new_connection
+from .http_credentials import LOOK, Credentials, is_unauthorized
 from .http_request import (
     MAX_ANSWER,
     Answer,
@@ -31,7 +32,6 @@ from .http_request import (
     checked_token,
     idempotency_key,
     is_sent,
-    is_unauthorized,
     limit_of,
     log_refused,
     outcome_of_answer,
@@ -49,6 +49,8 @@ class Http(NotCopied):
 
     The engine decides by the status of the answer as described at `Outcome.http`: 2xx is sent, 408, 425, 429 and 5xx
     are retried after Retry-After, other 4xx are final. Redirects are not followed; they count as an unknown status.
+    401 is not about a message: the outcome is `Outcome.offline`, so the queue is held, uses up no retry, and tries one
+    message every 5 s, until the server accepts the credentials.
 
     A connection that is refused, a name that does not resolve and a network that cannot be reached mean that nothing
     was sent: the outcome is `Outcome.offline`, which uses up no retry and stops a drain. Another failure to connect, a
@@ -77,6 +79,7 @@ class Http(NotCopied):
         bearer: Callable[[], str] | None = None,
         webhook_secret: Secrets | None = None,
         proxy: str | None = None,
+        unauthorized_is_final: bool = False,
     ) -> None:
         """Makes the transport; connects nowhere yet.
 
@@ -93,14 +96,16 @@ class Http(NotCopied):
                 client is given by its `load_cert_chain`.
             bearer: Returns a token for the header Authorization; called before the first message, and again when the
                 server answers 401. The message is then sent again in the same attempt, once. If the answer is still
-                401, or the function raises InvalidError or a response of 4xx, the failure has the kind UNAUTHORIZED:
-                open the queue with `pause_on_unauthorized`, so that it is paused until `resume` and no retry is used
-                up. Called by one thread at a time, which is none of the queue's. If it does not return in time, the
-                message is skipped, which uses up no retry; a later attempt takes what it returns or raises.
+                401, or the function raises an exception, the outcome is `Outcome.offline` with that reason. Called by
+                one thread at a time, which is none of the queue's. If it does not return in time, the message is
+                skipped, which uses up no retry; a later attempt takes what it returns or raises.
             webhook_secret: Signs each attempt as Standard Webhooks says, in the headers webhook-id, webhook-timestamp
                 and webhook-signature: whsec_ and base64 of 24 to 64 bytes; several while they are being replaced.
             proxy: http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with percent-encoded characters in USER and
                 PASSWORD. To a server of https it passes a connection on (CONNECT), and sees no request.
+            unauthorized_is_final: An answer 401, and a function `bearer` that raises InvalidError or a response of 4xx,
+                are final failures of kind UNAUTHORIZED. Open the queue with `pause_on_unauthorized` then: it is paused
+                until `resume`, and no retry is used up. Without it every message fails.
 
         Raises:
             InvalidError: The URL, a header, a secret, or the URL of the proxy is not valid.
@@ -111,6 +116,8 @@ class Http(NotCopied):
         if bearer is not None and not callable(bearer):
             raise TypeError(f"bearer must be a function, not {type(bearer).__name__}")
         self._timeout = timeout
+        is_final = _arguments.flag("unauthorized_is_final", unauthorized_is_final)
+        self._credentials = Credentials(self._form.authority, is_final=is_final)
         self._context = tls_context(self._form, context)
         self._token = None if bearer is None else _Token(bearer)
         self._lock = threading.Lock()
@@ -157,12 +164,26 @@ class Http(NotCopied):
             connection.close()
 
     def _send(self, delivery: Delivery, limit: Limit) -> Outcome:
+        while (turn := self._credentials.begin()) is None:
+            if time.monotonic() >= limit.last_begin:
+                return Outcome.skipped()
+            time.sleep(LOOK)
+        if isinstance(turn, Outcome):
+            return turn
+        outcome: Outcome | None = None
+        try:
+            outcome = self._exchange(delivery, limit)
+        finally:
+            self._credentials.end(turn, outcome)
+        return self._credentials.judged(outcome)
+
+    def _exchange(self, delivery: Delivery, limit: Limit) -> Outcome:
         if self._token is None:
             return self._attempt(delivery, None, limit.deadline)
         try:
             token = self._token.get(limit.deadline)
         except Exception as problem:  # noqa: BLE001 - the function may raise anything; the outcome says what
-            return outcome_of_token(problem)
+            return outcome_of_token(problem, is_final=self._credentials.is_final)
         if time.monotonic() >= limit.last_begin:
             # The function for the token took most of the time.
             return Outcome.skipped()
@@ -172,13 +193,13 @@ class Http(NotCopied):
         try:
             another = self._token.get(limit.deadline, refused=token)
         except Exception as problem:  # noqa: BLE001 - as above
-            return outcome_of_token(problem)
+            return outcome_of_token(problem, is_final=self._credentials.is_final)
         if another != token:
             if time.monotonic() >= limit.last_begin:
                 # The next attempt uses the new token.
                 return Outcome.skipped()
             outcome = self._attempt(delivery, another, limit.deadline)
-        if is_unauthorized(outcome):
+        if is_unauthorized(outcome) and self._credentials.is_final:
             log_refused(self._form, delivery)
         return outcome
 

@@ -16,6 +16,7 @@ from ..errors import InvalidError
 from ..models import Delivery
 from ..outcome import Outcome
 from .http_clients import Client, Phase, imported, new_client
+from .http_credentials import LOOK, Credentials, is_unauthorized
 from .http_request import (
     Form,
     LateTokenError,
@@ -23,7 +24,6 @@ from .http_request import (
     RequestHeaders,
     checked_token,
     is_sent,
-    is_unauthorized,
     limit_of,
     log_refused,
     outcome_of_answer,
@@ -60,6 +60,7 @@ class AsyncHttp(NotCopied):
         webhook_secret: Secrets | None = None,
         client: str | None = None,
         proxy: str | None = None,
+        unauthorized_is_final: bool = False,
     ) -> None:
         """Makes the transport; connects nowhere yet.
 
@@ -72,6 +73,7 @@ class AsyncHttp(NotCopied):
             webhook_secret: As for `Http`.
             client: "httpx" or "aiohttp"; None: the first one that is installed.
             proxy: As for `Http`.
+            unauthorized_is_final: As for `Http`.
 
         Raises:
             InvalidError: The URL, a header, a secret, the name of the client or the URL of the proxy is not valid.
@@ -85,6 +87,8 @@ class AsyncHttp(NotCopied):
         if bearer is not None and not callable(bearer):
             raise TypeError(f"bearer must be a function, not {type(bearer).__name__}")
         self._timeout = timeout
+        is_final = _arguments.flag("unauthorized_is_final", unauthorized_is_final)
+        self._credentials = Credentials(self._form.authority, is_final=is_final)
         self._context = tls_context(self._form, context)
         self._bearer = bearer
         self._token: str | None = None
@@ -140,12 +144,26 @@ class AsyncHttp(NotCopied):
             await client.close()
 
     async def _send(self, delivery: Delivery, limit: Limit) -> Outcome:
+        while (turn := self._credentials.begin()) is None:
+            if time.monotonic() >= limit.last_begin:
+                return Outcome.skipped()
+            await asyncio.sleep(LOOK)
+        if isinstance(turn, Outcome):
+            return turn
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._exchange(delivery, limit)
+        finally:
+            self._credentials.end(turn, outcome)
+        return self._credentials.judged(outcome)
+
+    async def _exchange(self, delivery: Delivery, limit: Limit) -> Outcome:
         if self._bearer is None:
             return await self._attempt(delivery, None, limit.deadline)
         try:
             token = await self._current(limit.deadline, None)
         except Exception as problem:  # noqa: BLE001 - the function may raise anything; the outcome says what
-            return outcome_of_token(problem)
+            return outcome_of_token(problem, is_final=self._credentials.is_final)
         if time.monotonic() >= limit.last_begin:
             # The function for the token took most of the time.
             return Outcome.skipped()
@@ -155,13 +173,13 @@ class AsyncHttp(NotCopied):
         try:
             another = await self._current(limit.deadline, token)
         except Exception as problem:  # noqa: BLE001 - as above
-            return outcome_of_token(problem)
+            return outcome_of_token(problem, is_final=self._credentials.is_final)
         if another != token:
             if time.monotonic() >= limit.last_begin:
                 # The next attempt uses the new token.
                 return Outcome.skipped()
             outcome = await self._attempt(delivery, another, limit.deadline)
-        if is_unauthorized(outcome):
+        if is_unauthorized(outcome) and self._credentials.is_final:
             log_refused(self._form, delivery)
         return outcome
 

@@ -25,7 +25,6 @@ RequestHeaders = Union[Mapping[str, str], Callable[[Delivery], Mapping[str, str]
 
 # Bytes of an answer that are read; a longer one ends the connection.
 MAX_ANSWER = 1 << 20
-UNAUTHORIZED = 401
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 # Visible characters, space and tab of Latin-1: nothing that could end the line.
@@ -247,8 +246,11 @@ def _is_unreachable(problem: BaseException) -> bool:
     return isinstance(problem, socket.gaierror) or (isinstance(problem, OSError) and problem.errno in _UNREACHABLE)
 
 
-def outcome_of_token(problem: BaseException) -> Outcome:
-    """Returns the outcome when the function that returns the bearer token raised: nothing was sent."""
+def outcome_of_token(problem: BaseException, *, is_final: bool) -> Outcome:
+    """Returns the outcome when the function that returns the bearer token raised: nothing was sent.
+
+    `is_final`: the engine decides what refused credentials mean.
+    """
     if isinstance(problem, LateTokenError):
         logger.warning("the function for the bearer token took longer than the attempt; the message is tried again")
         return Outcome.skipped()
@@ -257,10 +259,9 @@ def outcome_of_token(problem: BaseException) -> Outcome:
     if found.verdict is Verdict.REJECT:
         # PreparationError.
         return Outcome.reject(found.kind, text=text)
-    if isinstance(problem, InvalidError) or _is_final(found):
+    if is_final and (isinstance(problem, InvalidError) or _is_final(found)):
         return Outcome.reject(FailureKind.UNAUTHORIZED, code=found.code, text=text)
-    kind = FailureKind.SERVER if found.verdict is Verdict.HTTP else found.kind
-    return Outcome.retry(kind, code=found.code, text=text, not_sent=True)
+    return Outcome.offline(text=text)
 
 
 def _is_final(outcome: Outcome) -> bool:
@@ -281,11 +282,6 @@ def checked_token(token: object) -> str:
 def is_sent(outcome: Outcome) -> bool:
     """Whether the server accepted the message."""
     return outcome.verdict is Verdict.HTTP and 200 <= outcome.code < 300
-
-
-def is_unauthorized(outcome: Outcome) -> bool:
-    """Whether the server answered 401."""
-    return outcome.verdict is Verdict.HTTP and outcome.code == UNAUTHORIZED
 
 
 def log_refused(form: Form, delivery: Delivery) -> None:
