@@ -6,6 +6,9 @@ struct HTTPAddress: Sendable {
     let text: String
     let isSecure: Bool
 
+    /// The host and the port, as the URL has them.
+    var place: String { String(text.dropFirst(isSecure ? 8 : 7).prefix { $0 != "/" && $0 != "?" }) }
+
     init(_ text: String) throws(MessageQueue.Error) {
         func invalid(_ reason: String) -> MessageQueue.Error { MessageQueue.Error(.invalid, "\(text.debugDescription) \(reason)") }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {

@@ -52,6 +52,9 @@ struct HTTPResult: Sendable {
         }
     }
 
+    /// The status, if it counts; nil: there was none, or the answer was cut.
+    var finalStatus: Int? { status.flatMap { isFinal($0) ? $0 : nil } }
+
     /// The request ended at the proxy.
     mutating func refuse(_ text: String) {
         (ending, status, isSent, self.text) = (.failed(.unreachable), nil, false, text)

@@ -12,7 +12,7 @@ public final class HTTPTransport: Sendable {
     ///
     /// It is called before the first request and after an answer with status 401. `refused` is the token of that request; nil: none was
     /// refused. While one call runs, requests that need a token wait for it. nil as the result: there is no token, a person must sign in.
-    /// An error that it throws means that the token cannot be had now: the attempt is retried.
+    /// An error that it throws means that the token cannot be had now: the queue is held, and tries again every 5 s.
     public typealias TokenSource = @Sendable (_ refused: String?) async throws -> String?
 
     private let address: HTTPAddress
@@ -21,6 +21,8 @@ public final class HTTPTransport: Sendable {
     private let route: HTTPRoute
     private let transfers = HTTPTransfers()
     private let tokens: BearerTokens?
+    private let credentials: Credentials
+    private let isFinalWhenRefused: Bool
 
     /// Makes the transport; connects nowhere yet.
     ///
@@ -34,11 +36,14 @@ public final class HTTPTransport: Sendable {
     ///     password. To a server of https it passes connections on (CONNECT) and reads no request. nil: none; proxies of the environment
     ///     are not used.
     ///   - certificate: The certificate of the client; nil: none.
+    ///   - unauthorizedIsFinal: An answer 401, and a token source without a token, are final failures of the kind unauthorized; with
+    ///     ``MessageQueue/Options/pauseOnUnauthorized`` they pause the queue. false: they are faults of no message. The queue is held, uses
+    ///     up no retry, and tries again every 5 s.
     ///   - token: Returns the bearer token; nil: the transport sends none.
     /// - Throws: `.invalid` (the URL, a header, the timeout or the URL of the proxy is not valid).
     public init(
         url: String, headers: [String: String] = [:], timeout: Duration? = nil, authorities: String? = nil, proxy: String? = nil,
-        certificate: Certificate? = nil, token: TokenSource? = nil
+        certificate: Certificate? = nil, unauthorizedIsFinal: Bool = false, token: TokenSource? = nil
     ) throws(MessageQueue.Error) {
         address = try HTTPAddress(url)
         self.headers = try HTTPHeaders(headers, hasToken: token != nil, hasProxy: proxy != nil)
@@ -48,34 +53,63 @@ public final class HTTPTransport: Sendable {
         if let proxy { parsed = try HTTPProxy(proxy) }
         route = HTTPRoute(proxy: parsed, authorities: authorities, certificate: certificate)
         tokens = token.map { BearerTokens($0) }
+        credentials = Credentials(place: address.place)
+        isFinalWhenRefused = unauthorizedIsFinal
     }
 
-    /// Whether the transport sends a bearer token.
-    var hasToken: Bool { tokens != nil }
+    /// Whether refused tokens pause the queue.
+    var pausesQueue: Bool { tokens != nil && isFinalWhenRefused }
 
     /// Posts one message and returns the outcome. It ends within the time-out, and soon after its task is cancelled.
     public func send(_ delivery: MessageQueue.Delivery) async -> MessageQueue.Outcome {
         let limit = min(timeout ?? delivery.timeout, delivery.timeout)
         let end = ContinuousClock.now + limit
-        guard let tokens else { return await exchange(delivery, token: nil, until: end).outcome }
-        var refused: (token: String, answer: MessageQueue.Outcome)?
+        if isFinalWhenRefused { return await attempt(delivery, until: end).outcome }
+        while true {
+            let permission = credentials.begin()
+            switch permission {
+            case .refused: return credentials.refusal
+            case .wait:
+                // It ends early when the task is cancelled.
+                try? await Task.sleep(for: .milliseconds(20))
+                if ContinuousClock.now >= end || Task.isCancelled { return .skipped }
+            case .free, .trial:
+                let answer = await attempt(delivery, until: end)
+                credentials.end(permission, status: answer.status)
+                return answer.status == 401 ? credentials.refusal : answer.outcome
+            }
+        }
+    }
+
+    /// What became of a message, and the status of the answer.
+    private typealias Answer = (outcome: MessageQueue.Outcome, status: Int?)
+
+    private func attempt(_ delivery: MessageQueue.Delivery, until end: ContinuousClock.Instant) async -> Answer {
+        guard let tokens else { return answer(of: await exchange(delivery, token: nil, until: end)) }
+        var refused: (token: String, answer: Answer)?
         while true {
             let token: String
             switch await tokens.token(insteadOf: refused?.token, until: end) {
             case .token(let found): token = found
-            case .missing: return refused?.answer ?? .reject(.unauthorized, text: "there is no token")
-            case .failed(let text): return .retry(.unauthorized, text: "no token: \(text)", isNotSent: true)
-            case .late: return .retry(.timeout, text: "no token in time", isNotSent: true)
+            case .missing: return refused?.answer ?? (withoutToken("there is no bearer token"), nil)
+            case .failed(let text): return (.offline(reason: "no bearer token: \(text)"), nil)
+            case .late: return (.offline(reason: "no bearer token in time"), nil)
             }
             // The source has no other token.
             if let refused, refused.token == token { return refused.answer }
             let result = await exchange(delivery, token: token, until: end)
-            guard result.status == 401 else { return result.outcome }
+            guard result.finalStatus == 401 else { return answer(of: result) }
             tokens.refuse(token)
-            guard refused == nil else { return result.outcome }
-            refused = (token, result.outcome)
+            guard refused == nil else { return answer(of: result) }
+            refused = (token, answer(of: result))
         }
     }
+
+    private func withoutToken(_ text: String) -> MessageQueue.Outcome {
+        isFinalWhenRefused ? .reject(.unauthorized, text: text) : .offline(reason: text)
+    }
+
+    private func answer(of result: HTTPResult) -> Answer { (result.outcome, result.finalStatus) }
 
     private func exchange(
         _ delivery: MessageQueue.Delivery, token: String?, until end: ContinuousClock.Instant
@@ -89,13 +123,13 @@ public final class HTTPTransport: Sendable {
 extension MessageQueue {
     /// Opens the store in the file `path`, as `init(path:options:transport:)` does, and sends by HTTP.
     ///
-    /// If `http` has a token source, it sets the option `pauseOnUnauthorized`: a token that the server refuses twice pauses the queue
-    /// and uses up no retry.
+    /// If `http` has a token source and `unauthorizedIsFinal`, it sets the option `pauseOnUnauthorized`: a token that the server refuses
+    /// twice pauses the queue and uses up no retry.
     ///
     /// - Throws: As `init(path:options:transport:)`.
     public convenience init(path: String, options: Options = Options(), http: HTTPTransport) throws(Error) {
         var options = options
-        if http.hasToken { options.pauseOnUnauthorized = true }
+        if http.pausesQueue { options.pauseOnUnauthorized = true }
         try self.init(path: path, options: options, transport: http.send)
     }
 }

@@ -8,7 +8,7 @@ import Testing
         let expected = [
             200: "sent", 201: "sent", 204: "sent", 299: "sent", 301: "queued unknown 301 perhaps", 302: "queued unknown 302 perhaps",
             304: "queued unknown 304 perhaps", 307: "queued unknown 307 perhaps", 308: "queued unknown 308 perhaps",
-            400: "failed rejected 400 no", 401: "failed unauthorized 401 no", 403: "failed unauthorized 403 no",
+            400: "failed rejected 400 no", 401: "queued", 403: "failed unauthorized 403 no",
             404: "failed notFound 404 no",
             407: "failed rejected 407 no", 408: "queued timeout 408 perhaps", 409: "failed rejected 409 no", 410: "failed notFound 410 no",
             413: "failed rejected 413 no", 417: "failed rejected 417 no", 421: "failed rejected 421 no", 422: "failed rejected 422 no",
@@ -100,8 +100,8 @@ import Testing
             // These redirects made URLSession end the process.
             ("HTTP/1.1 302 M\r\nLocation: //h:99999/a b\r\nContent-Length: 0\r\n\r\n", "queued unknown 302 perhaps"),
             ("HTTP/1.1 302 M\r\nLocation: %zz://[\r\nContent-Length: 0\r\n\r\n", "queued unknown 302 perhaps"),
-            ("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n", "failed unauthorized 401 no"),
-            ("HTTP/1.1 401 No\r\nWWW-Authenticate: =,\",\r\nContent-Length: 0\r\n\r\n", "failed unauthorized 401 no"),
+            ("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n", "queued"),
+            ("HTTP/1.1 401 No\r\nWWW-Authenticate: =,\",\r\nContent-Length: 0\r\n\r\n", "queued"),
             ("HTTP/1.1 422 No\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nno", refused),
         ]
         for (answer, summary) in answers {

@@ -3,7 +3,7 @@ import MsgQueue
 import MsgQueueHTTP
 import Testing
 
-/// The bearer token: asked for once, and a pause of the queue when the server refuses it.
+/// The bearer token, which is asked for once; refused credentials hold the queue.
 @Suite struct TokenTests {
     /// A server that accepts one token, and a transport that asks for tokens.
     private struct SignIn {
@@ -16,14 +16,17 @@ import Testing
         let directory: Directory
 
         /// `give` returns a token; it receives the one that the server accepts, and how often was asked.
-        init(accepting token: String, give: @escaping @Sendable (_ good: Shared<String>, _ times: Int) async throws -> String) throws {
+        init(
+            accepting token: String, isFinal: Bool = false,
+            give: @escaping @Sendable (_ good: Shared<String>, _ times: Int) async throws -> String
+        ) throws {
             let (good, asked) = (Shared(token), asked)
             self.good = good
             directory = try Directory()
             server = try HostileServer {
                 $0.headers["authorization"] == "Bearer \(good.value)" ? .init(200) : .init(401, body: "expired")
             }
-            http = try HTTPTransport(url: server.url) { refused in
+            http = try HTTPTransport(url: server.url, unauthorizedIsFinal: isFinal) { refused in
                 asked.change { $0.append(refused) }
                 return try await give(good, asked.value.count)
             }
@@ -49,8 +52,34 @@ import Testing
         try await queue.close()
     }
 
-    @Test func B2_a_refused_token_pauses_the_queue_and_uses_up_no_retry() async throws {
-        let signIn = try SignIn(accepting: "good") { _, times in "bad\(times)" }
+    @Test func B2_refused_credentials_hold_the_queue_and_use_up_no_retry() async throws {
+        let isRight = Shared(false)
+        let server = try HostileServer { _ in .init(isRight.value ? 200 : 401) }
+        defer { server.stop() }
+        let directory = try Directory()
+        for (number, http) in [
+            try HTTPTransport(url: server.url, headers: ["Authorization": "Basic x"]), try HTTPTransport(url: server.url) { _ in "t" },
+        ].enumerated() {
+            isRight.change { $0 = false }
+            let before = server.requests.count
+            var options = MessageQueue.Options(mode: .auto, backoff: .ladder([]))
+            options.maxInFlight = 8
+            let queue = try MessageQueue(path: "\(directory.store)\(number)", options: options, http: http)
+            let start = ContinuousClock.now
+            let ids = try (0..<200).map { try queue.enqueue("\($0)", conversation: "c\($0)") }
+            #expect(try await eventually { try queue.state().offlineReason?.hasSuffix(" answered 401") == true })
+            // At most one a second after the first ones, which may be on their way together.
+            #expect(server.requests.count - before <= 8 + 1 + Int((ContinuousClock.now - start).components.seconds))
+            #expect(try queue.counts().failed == 0)
+            isRight.change { $0 = true }
+            #expect(try await eventually { try queue.counts().sent == 200 })
+            for id in ids { #expect(try queue.message(id: id).attempts == 1) }
+            try await queue.close()
+        }
+    }
+
+    @Test func B2_M7_a_refused_token_pauses_the_queue_and_uses_up_no_retry() async throws {
+        let signIn = try SignIn(accepting: "good", isFinal: true) { _, times in "bad\(times)" }
         defer { signIn.server.stop() }
         let queue = try manual(signIn.directory, signIn.http)
         let ids = try queue.enqueue((0..<20).map { MessageQueue.Draft(Array("\($0)".utf8), conversation: "c\($0)") })
@@ -70,10 +99,10 @@ import Testing
         try await queue.close()
     }
 
-    @Test func B2_without_a_token_nothing_is_sent_and_the_queue_pauses() async throws {
+    @Test func B2_M7_without_a_token_nothing_is_sent_and_the_queue_pauses() async throws {
         let server = try HostileServer { _ in .init(200) }
         defer { server.stop() }
-        let http = try HTTPTransport(url: server.url) { _ in nil }
+        let http = try HTTPTransport(url: server.url, unauthorizedIsFinal: true) { _ in nil }
         let directory = try Directory()
         let queue = try manual(directory, http)
         let id = try queue.enqueue("a")
@@ -84,22 +113,24 @@ import Testing
         try await queue.close()
     }
 
-    @Test func B2_a_token_that_cannot_be_had_now_is_retried_and_nothing_is_sent() async throws {
+    @Test func B2_a_token_that_cannot_be_had_now_holds_the_queue_and_nothing_is_sent() async throws {
         struct Away: Error {}
         let server = try HostileServer { _ in .init(200) }
         defer { server.stop() }
         for wrong in ["", "a b", "a\r\nX: y", "ü"] {
             let result = try await ending(of: try HTTPTransport(url: server.url) { _ in wrong })
-            #expect(result.summary == "queued unauthorized no", "\(result.text)")
+            #expect((result.summary, result.stop) == ("queued", .offline))
         }
+        let missing = try await ending(of: try HTTPTransport(url: server.url) { _ in nil })
+        #expect((missing.summary, missing.stop, missing.retriesUsed) == ("queued", .offline, 0))
         let thrown = try await ending(of: try HTTPTransport(url: server.url) { _ in throw Away() })
-        #expect((thrown.summary, thrown.text.contains("Away")) == ("queued unauthorized no", true))
+        #expect((thrown.summary, thrown.stop, thrown.retriesUsed) == ("queued", .offline, 0))
         let late = try await ending(
             of: try HTTPTransport(url: server.url, timeout: .milliseconds(200)) { _ in
                 try await Task.sleep(for: .seconds(3))
                 return "late"
             })
-        #expect(late.summary == "queued timeout no", "\(late.text)")
+        #expect((late.summary, late.stop, late.retriesUsed) == ("queued", .offline, 0))
         #expect(server.connections == 0)
     }
 
