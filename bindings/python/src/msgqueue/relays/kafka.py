@@ -30,6 +30,7 @@ _SERVER = re.compile(r"\s*(?:[A-Za-z_]+://)?(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\])(
 # Options that the relay sets, and their other names.
 _OWN = {
     "bootstrap.servers",
+    "delivery.report.only.error",
     "delivery.timeout.ms",
     "enable.idempotence",
     "error_cb",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
 import ssl
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
-from urllib.parse import urlsplit
 
 from .. import _arguments
 from .._failures import described
@@ -18,10 +18,23 @@ from ..models import Delivery
 from .loop import LoopRelay
 from .problems import RejectedError, RetryableError, SkippedError, UnauthorizedError, UnavailableError
 from .reasons import logger, seconds
-from .targets import Target, checked_target, for_target, headers_of, text_of
+from .targets import Target, check_options, checked_target, for_target, headers_of, split_url, text_of
 
 _DAY = 86400.0
 _SCHEMES = ("nats", "tls", "ws", "wss")
+# Options of the client that the relay sets.
+_OWN = (
+    "allow_reconnect",
+    "closed_cb",
+    "connect_timeout",
+    "disconnected_cb",
+    "error_cb",
+    "max_reconnect_attempts",
+    "reconnect_time_wait",
+    "reconnect_to_server_handler",
+    "reconnected_cb",
+    "servers",
+)
 _SUBJECT = re.compile(r"[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*\Z")
 _NAME = re.compile(r"[!-9;-~]+\Z")
 _BREAK = re.compile("[\r\n\0]")
@@ -195,7 +208,8 @@ class Nats(LoopRelay[_Connection, _Message]):
             longest_gap: Seconds between an attempt with an unknown outcome and the next one that the duplicate window
                 of the stream should cover: as long as this program may be offline.
             timeout: Seconds that connecting and the acknowledgement may take together.
-            **options: Passed to `nats.connect`, for example user_credentials.
+            **options: Passed to `nats.connect`, for example user_credentials. What concerns reconnecting, time-outs and
+                errors is not among them.
 
         Raises:
             InvalidError: An argument is out of range.
@@ -208,6 +222,7 @@ class Nats(LoopRelay[_Connection, _Message]):
         self._places = ", ".join(map(_checked_server, self._servers))
         self._subject = checked_target("subject", subject, _check_subject)
         self._gap = _arguments.finite("longest_gap", longest_gap)
+        check_options(options, own=_OWN, known=inspect.signature(self._client.NATS.connect).parameters)
         self._options = options
         self._is_secure = "tls" in options or any(each.startswith("tls:") for each in self._servers)
         self._known: set[str] = set()
@@ -404,16 +419,10 @@ async def _publish(connection: _Connection, batch: _Batch, place: int) -> None:
 
 def _checked_server(server: str) -> str:
     """Checks the URL of a server, and returns its host and port."""
-    try:
-        parts = urlsplit(server if "://" in server else f"nats://{server}")
-        port = parts.port or 4222
-    except ValueError as problem:
-        raise InvalidError(f"the URL of a server is not valid: {problem}") from None
+    parts = split_url(server if "://" in server else f"nats://{server}")
     if parts.scheme not in _SCHEMES or not parts.hostname:
-        raise InvalidError(
-            f"the URL of a server must be nats://host or tls://host, got {parts.scheme}://{parts.hostname}"
-        )
-    return f"{parts.hostname}:{port}"
+        raise InvalidError("the URL of a server must be nats://host or tls://host")
+    return f"{parts.hostname}:{parts.port or 4222}"
 
 
 def _check_subject(subject: str) -> None:

@@ -23,10 +23,20 @@ from .problems import (
     UnauthorizedError,
     UnavailableError,
 )
-from .targets import Target, address_of, checked_target, for_target, headers_of, text_of
+from .targets import Target, address_of, check_options, checked_target, for_target, headers_of, text_of
 
 # The client logs each failed attempt to connect here.
 _LOGGERS = ("aiormq.connection", "aiormq.channel", "aio_pika.channel")
+# Options of the client that the relay sets, and those that the client reads besides the parameters of a connection.
+_OWN = (
+    *("connection_class", "host", "login", "loop", "password", "port", "ssl", "timeout", "url", "virtualhost"),
+    # Of the class that connects again by itself.
+    *("fail_fast", "reconnect_interval"),
+)
+_KNOWN = (
+    *("auth", "cadata", "cafile", "capath", "certfile", "client_properties", "heartbeat", "keyfile", "name"),
+    *("no_verify_ssl", "ssl_context", "ssl_options"),
+)
 _LONGEST_NAME = 255
 # The headers of a message must fit into one frame of the protocol, of 128 KiB.
 _LARGEST_HEADERS = 120_000
@@ -130,7 +140,7 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
             declare: Declares each queue as a durable quorum queue before its first message. Not with an exchange.
             context: For amqps; None: certificates are verified against those of the system.
             timeout: Seconds that connecting and the confirm may take together.
-            **options: Passed to `aio_pika.connect`.
+            **options: Passed to `aio_pika.connect`, for example heartbeat.
 
         Raises:
             InvalidError: An argument is out of range.
@@ -145,6 +155,8 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         self._queue = checked_target("queue", queue, _check_name)
         self._exchange = exchange
         self._declare = declare and not exchange
+        parameters = getattr(self._client.connection.Connection, "PARAMETERS", ())
+        check_options(options, own=_OWN, known={*_KNOWN, *(each.name for each in parameters)})
         self._options = options
         if url.startswith("amqps:"):
             self._options = {"ssl_context": context or ssl.create_default_context(), **options}
@@ -182,8 +194,8 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
             connection.end(problem)
             self._look.set()
 
-        options = {"heartbeat": 10, "connection_class": self._client.connection.Connection, **self._options}
-        make = options.pop("connection_class")
+        options = {"heartbeat": 10, **self._options}
+        make = self._client.connection.Connection
 
         def made(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - of the client
             connection.link = make(*arguments, **named)

@@ -14,7 +14,9 @@ logger: logging.Logger = logging.getLogger("msgqueue")
 
 def seconds(duration: float) -> str:
     """Returns a duration for a text, with two digits."""
-    return f"{duration:.2g} s" if duration < 100 else f"{duration:.0f} s"
+    if duration < 0.1:
+        return f"{max(1, round(duration * 1000))} ms"
+    return f"{duration:.2g} s" if duration < 10 else f"{duration:.0f} s"
 
 
 def text_of_problem(problem: BaseException) -> str:

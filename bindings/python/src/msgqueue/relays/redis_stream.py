@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs
 
 from .. import _arguments
 from ..enums import FailureKind
@@ -13,7 +14,7 @@ from ..errors import InvalidError
 from ..models import Delivery
 from .base import Relay
 from .problems import RejectedError, RetryableError, SkippedError, UnauthorizedError, UnavailableError
-from .targets import Target, checked_target, for_target, headers_of, text_of
+from .targets import Target, check_options, checked_target, for_target, headers_of, split_url, text_of
 
 # Adds messages in one round trip; an id that was added before is not added again. SET with XX changes nothing, because
 # there is no such key, but Redis checks whether the user may set it: an entry whose id cannot be remembered is not
@@ -85,6 +86,9 @@ _UNAVAILABLE = re.compile(
     r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOAUTH|NOREPLICAS|OOM|READONLY|TRYAGAIN|WRONGPASS)\b"
     r"|max number of clients"
 )
+_SCHEMES = ("redis", "rediss", "unix")
+# Options of the client that the relay sets: it repeats nothing, and has the time-out of the relay.
+_OWN = ("retry", "retry_on_error", "retry_on_timeout", "socket_connect_timeout", "socket_timeout")
 BODY = b"msgq-body"
 _WEEK = 7 * 86400.0
 _LARGEST = 512 * 1024 * 1024
@@ -150,7 +154,8 @@ class RedisStream(Relay[_Connection, _Message]):
             remember: Seconds for which the id of an added message is remembered: 1 s to 10 years.
             max_length: Entries that the stream keeps, about; older ones are deleted. 0: all.
             timeout: Seconds that connecting and the answer to a batch may take together.
-            **options: Passed to `redis.Redis.from_url`, for example ssl_ca_certs.
+            **options: Passed to `redis.Redis.from_url`, for example ssl_ca_certs. What concerns repetitions and
+                time-outs is not among them.
 
         Raises:
             InvalidError: An argument is out of range.
@@ -163,14 +168,25 @@ class RedisStream(Relay[_Connection, _Message]):
         self._remember = int(remember)
         self._max_length = _arguments.unsigned("max_length", max_length)
         retry = self._client.retry.Retry(self._client.backoff.NoBackoff(), 0)
+        parts = split_url(url)
+        if parts.scheme not in _SCHEMES:
+            raise InvalidError(f"the URL must be {' or '.join(f'{scheme}://' for scheme in _SCHEMES)}")
+        # What stands in the URL is an option, too.
+        names = {*options, *parse_qs(parts.query, keep_blank_values=True)}
+        check_options(names, own=_OWN, known=names)
         pool = self._client.ConnectionPool.from_url
+        self._pool: Any = lambda limit: pool(
+            url, **{"retry": retry, "socket_timeout": limit, "socket_connect_timeout": limit, **options}
+        )
         try:
-            self._pool: Any = lambda limit: pool(
-                url, **{"retry": retry, "socket_timeout": limit, "socket_connect_timeout": limit, **options}
-            )
-            self._address = self._pool(timeout).connection_kwargs
-        except (TypeError, ValueError) as problem:
-            raise InvalidError(f"{problem}") from None
+            made = self._pool(timeout)
+            # It is not opened: the client tells whether it knows the options.
+            made.make_connection()
+        except (TypeError, ValueError, self._client.exceptions.RedisError) as problem:
+            # The text of the client may quote the URL.
+            text = str(problem) if isinstance(problem, TypeError) and options else "a value of the URL is not valid"
+            raise InvalidError(f"options: {text}") from None
+        self._address = made.connection_kwargs
 
     def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
         stream = self._stream

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Union
 from urllib.parse import SplitResult, urlsplit
 
@@ -19,17 +19,51 @@ ID = "msgq-id"
 CONVERSATION = "msgq-conversation"
 
 
+def split_url(url: str) -> SplitResult:
+    """Returns the parts of a URL, of which the port is a number. No text contains any of it: it may have a password.
+
+    Raises:
+        InvalidError: The URL is not valid.
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"the URL must be str, not {type(url).__name__}")
+    is_valid = True
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        is_valid = False
+    # What is behind a "/" of a password would be a path, and what is before it a host.
+    if not is_valid or "@" in parts.path + parts.query + parts.fragment:
+        raise InvalidError(
+            "the URL is not valid; characters such as / ? # : @ must be percent-encoded in a user name, a password and "
+            "a path"
+        )
+    return parts
+
+
+def check_options(options: Collection[str], *, own: Collection[str], known: Collection[str]) -> None:
+    """Checks the names of options for a client. `own`: those that a relay sets itself; `known`: those of the client.
+
+    Raises:
+        InvalidError: The relay sets one itself, or the client does not know it.
+    """
+    for names, what in (
+        (sorted(set(options) & set(own)), "the relay itself sets"),
+        (sorted(set(options) - set(known) - set(own)), "the client has no option"),
+    ):
+        if names:
+            raise InvalidError(f"{what} {', '.join(names)}")
+
+
 def address_of(url: str, ports: Mapping[str, int]) -> tuple[SplitResult, str, int]:
     """Returns the parts of a broker's URL, its host and its port. `ports`: that of each scheme.
 
     Raises:
         InvalidError: The URL is not valid.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port or ports.get(parts.scheme, 0)
-    except ValueError as problem:
-        raise InvalidError(f"the URL is not valid: {problem}") from None
+    parts = split_url(url)
+    port = parts.port or ports.get(parts.scheme, 0)
     if parts.scheme not in ports or not parts.hostname:
         raise InvalidError(f"the URL must be {' or '.join(f'{scheme}://host' for scheme in ports)}")
     return parts, parts.hostname, port
