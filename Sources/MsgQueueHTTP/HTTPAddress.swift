@@ -10,7 +10,9 @@ struct HTTPAddress: Sendable {
     var place: String { String(text.dropFirst(isSecure ? 8 : 7).prefix { $0 != "/" && $0 != "?" }) }
 
     init(_ text: String) throws(MessageQueue.Error) {
-        func invalid(_ reason: String) -> MessageQueue.Error { MessageQueue.Error(.invalid, "\(text.debugDescription) \(reason)") }
+        // The URL may have a password, which may be anywhere when a part of it is taken for the end of the host.
+        let shown = text.contains("@") ? "the URL" : text.debugDescription
+        func invalid(_ reason: String) -> MessageQueue.Error { MessageQueue.Error(.invalid, "\(shown) \(reason)") }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             throw invalid("contains a character that must be percent-encoded")
         }

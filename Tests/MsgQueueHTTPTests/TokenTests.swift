@@ -153,6 +153,14 @@ import Testing
         try await queue.close()
     }
 
+    @Test func B2_no_text_shows_a_part_of_a_password() {
+        let logins = ["u:x7q/9zk@h", "u:x7q?9zk@h", "u:x7q#9zk@h", "u:x7q9zk@h:x", "u:x7q 9zk@h"]
+        for url in logins.map({ "http://\($0)/" }) + ["ftp://u:x7q9zk@h/"] {
+            let error = #expect(throws: MessageQueue.Error.self) { try HTTPTransport(url: url) }
+            #expect(error?.message.contains("x7q") == false && error?.message.contains("9zk") == false, "\(url)")
+        }
+    }
+
     @Test func B2_a_token_source_and_the_header_exclude_each_other() {
         #expect(throws: MessageQueue.Error.self) {
             try HTTPTransport(url: "http://127.0.0.1/", headers: ["authorization": "x"]) { _ in "t" }

@@ -516,6 +516,7 @@ TEST(B2_http_wrong_urls_are_refused) {
     "httpx://127.0.0.1/", "HTTP//127.0.0.1", "http://127.0.0.1/\r\nX-Evil: 1", "http://127.0.0.1/\n", "http://127.0.0.1/a b", "http://127.0.0.1/\x7f",
     "http://127.0.0.1/\xc3\xb3", "http://user@127.0.0.1/", "http://user:word@127.0.0.1/", "http://@127.0.0.1/", "http://127.0.0.1/#part",
     "http://127.0.0.1#", "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "http://[::1/", " http://127.0.0.1/", "http://a\tb/",
+    "http://u:x7q/9zk@127.0.0.1/", "http://u:x7q?9zk@127.0.0.1/", "ftp://u:x7q9zk@127.0.0.1/", "http://u:x7q#9zk@127.0.0.1/",
   };
   struct site site;
   site_begin(&site);
@@ -524,6 +525,7 @@ TEST(B2_http_wrong_urls_are_refused) {
     site.http.url = urls[index];
     if (!CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http))) printf("%s\n", urls[index]);
     CHECK(strncmp(msgq_http_error_detail(), "url ", 4) == 0);
+    CHECK(strstr(msgq_http_error_detail(), "x7q") == NULL && strstr(msgq_http_error_detail(), "9zk") == NULL);
     CHECK_NUMBER(index + 1, atomic_load(&site.released));
   }
   CHECK(!state_of(&site.scene).has_transport);

@@ -185,6 +185,66 @@ def logs_one_line(broker: Broker) -> None:
         assert f":{port}" in lines[0], lines
 
 
+def logs_one_line_for_each_restart(broker: Broker, *, rounds: int = 3) -> None:
+    """A broker that dies under an open connection, and comes back: one line in the log for each change, no more."""
+    target = new_target()
+    broker.prepare(target)
+    with Proxy(broker.port) as proxy:
+        # The client of Kafka connects to the address that a broker tells it.
+        port = broker.port if broker.servers > 1 else proxy.port
+        command = [sys.executable, str(HERE / "offline.py"), type(broker).__name__, f"{port}", "restarts", target]
+        pipe = subprocess.PIPE
+        program = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=HERE)
+        lines: list[str] = []
+
+        def read() -> None:
+            assert program.stdout is not None
+            for line in map(bytes.decode, program.stdout):
+                # NATS: that the stream forgets ids too soon.
+                if "removes duplicates within" not in line:
+                    lines.append(line)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+
+        def wait_for(count: int) -> None:
+            wait_until(lambda: len(lines) >= count, f"line {count} after {lines}")
+
+        def send() -> None:
+            assert program.stdin is not None
+            program.stdin.write(b"hello\n")
+            program.stdin.flush()
+
+        try:
+            send()
+            wait_for(1)
+            for number in range(rounds):
+                proxy.close() if port == proxy.port else broker.stop()
+                wait_for(3 * number + 2)
+                # Long enough for several attempts to connect.
+                time.sleep(3)
+                send()
+                proxy.open() if port == proxy.port else broker.start()
+                wait_for(3 * number + 4)
+            assert program.stdin is not None
+            assert program.stderr is not None
+            program.stdin.close()
+            errors = program.stderr.read()
+            program.wait(60)
+            reader.join()
+        finally:
+            program.kill()
+    assert (program.returncode, errors) == (0, b""), errors.decode()
+    rest = lines[1:]
+    assert len(rest) == 3 * rounds, lines
+    for number in range(rounds):
+        away, *back = rest[3 * number : 3 * number + 3]
+        assert away.startswith("msgqueue WARNING"), lines
+        assert "not connected: " in away, lines
+        assert {each.split()[0] for each in back} == {"msgqueue", "sent"}, lines
+        assert any(each.startswith("msgqueue INFO") and "connected again" in each for each in back), lines
+
+
 def name_not_found(broker: Broker) -> None:
     with broker.relay("t", host="nobody.invalid", timeout=20) as relay:
         outcome = relay(delivery())

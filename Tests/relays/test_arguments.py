@@ -52,6 +52,15 @@ def test_B3_B4_B5_B6_no_text_shows_a_part_of_a_password(name: str) -> None:
     make(url.format("u:a%2Fb%40@")).close()
 
 
+def test_B2_no_text_shows_a_part_of_a_password() -> None:
+    logins = ("u:x7q/9zk@h", "u:x7q?9zk@h", "u:x7q#9zk@h", "u:x7q[9zk@h", "u:x7q9zk@h:x", "u:x7q 9zk@h")
+    for wrong in (*(f"http://{login}/" for login in logins), "ftp://u:x7q9zk@h/"):
+        with pytest.raises(InvalidError) as caught:
+            relays.Http(wrong)
+        assert "x7q" not in str(caught.value)
+        assert "9zk" not in str(caught.value)
+
+
 def test_B3_B4_B5_B6_a_url_that_is_not_valid(name: str) -> None:
     _, make, _ = RELAYS[name]
     for wrong in ("x://", "h:abc", f"{name}://h:abc", f"{name}://h:99999", "http://h", "nats://h:x"):

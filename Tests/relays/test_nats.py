@@ -58,6 +58,10 @@ def test_B4_nats_that_is_away_is_one_line_in_the_log(broker: NatsServer) -> None
     checks.logs_one_line(broker)
 
 
+def test_B4_nats_that_dies_and_comes_back_is_one_line_for_each_change(broker: NatsServer) -> None:
+    checks.logs_one_line_for_each_restart(broker)
+
+
 def test_B4_nats_name_not_found(broker: NatsServer) -> None:
     checks.name_not_found(broker)
 

@@ -69,6 +69,10 @@ def test_B6_rabbitmq_that_is_away_is_one_line_in_the_log(broker: Rabbit) -> None
     checks.logs_one_line(broker)
 
 
+def test_B6_rabbitmq_that_dies_and_comes_back_is_one_line_for_each_change(broker: Rabbit) -> None:
+    checks.logs_one_line_for_each_restart(broker)
+
+
 def test_B6_rabbitmq_name_not_found(broker: Rabbit) -> None:
     checks.name_not_found(broker)
 

@@ -1386,21 +1386,24 @@ static msgq_result check_url(const char *url, bool *is_secure) {
   }
   *is_secure = strncasecmp(url, "https://", 8) == 0;
   if (!*is_secure && strncasecmp(url, "http://", 7) != 0) {
-    return fail(MSGQ_INVALID, "url is not one of http or https: %s", url);
+    return fail(MSGQ_INVALID, "url is not one of http or https: %s",
+                strchr(url, '@') != NULL ? "it has an @" : url);
   }
   const char *authority = url + (*is_secure ? 8 : 7);
   CURLU *parts = curl_url();
   if (parts == NULL) return fail(MSGQ_STORAGE, "out of memory");
   size_t length = strcspn(authority, "/?#");
   msgq_result result = MSGQ_OK;
-  /* The text does not show a password. libcurl takes a path for the host that is missing. */
+  /* No text shows a password, which may be anywhere when a part of it is taken for the end of the
+     host. libcurl takes a path for the host that is missing. */
+  const char *shown = strchr(url, '@') != NULL ? "it has an @" : url;
   if (memchr(authority, '@', length) != NULL) {
     result = fail(MSGQ_INVALID, "url has a user name; use the header Authorization");
   } else if (length == 0 ||
              curl_url_set(parts, CURLUPART_URL, url, CURLU_PATH_AS_IS) != CURLUE_OK) {
-    result = fail(MSGQ_INVALID, "url is not valid: %s", url);
+    result = fail(MSGQ_INVALID, "url is not valid: %s", shown);
   } else if (strchr(url, '#') != NULL) {
-    result = fail(MSGQ_INVALID, "url has a fragment: %s", url);
+    result = fail(MSGQ_INVALID, "url has a fragment: %s", shown);
   }
   curl_url_cleanup(parts);
   return result;

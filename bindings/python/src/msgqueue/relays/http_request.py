@@ -308,19 +308,21 @@ def _causes(problem: BaseException, depth: int = 0) -> Iterator[BaseException]:
 def _split(url: str) -> SplitResult:
     if not isinstance(url, str):
         raise TypeError(f"url must be str, not {type(url).__name__}")
+    # It may have a password, which may be anywhere when a part of it is taken for the end of the host.
+    shown = "the URL" if "@" in url else repr(url)
     if not _TARGET.match(url):
         # urlsplit drops line breaks.
-        raise InvalidError(f"{url!r} contains a character that must be percent-encoded")
+        raise InvalidError(f"{shown} contains a character that must be percent-encoded")
     try:
         parts = urlsplit(url)
         _ = parts.port
         (parts.hostname or "").encode("idna")
-    except ValueError as problem:
-        raise InvalidError(f"{url!r} is not a URL: {problem}") from None
+    except ValueError:
+        raise InvalidError(f"{shown} is not a URL of http or https") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidError(f"{url!r} is not a URL of http or https")
+        raise InvalidError(f"{shown} is not a URL of http or https")
     if parts.username is not None or parts.password is not None:
         raise InvalidError("the URL must not contain a user name; use the header Authorization")
     if parts.fragment:
-        raise InvalidError(f"{url!r} contains a fragment")
+        raise InvalidError(f"{shown} contains a fragment")
     return parts

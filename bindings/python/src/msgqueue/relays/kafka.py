@@ -41,6 +41,8 @@ _OWN = {
     "topic.metadata.propagation.max.ms",
     "transactional.id",
 }
+# Seconds for a look at brokers of which one ended its connection.
+_LOOK = 0.2
 # Milliseconds that a topic which is being made may take until the brokers know it.
 _LONGEST_PROPAGATION = 2000
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
@@ -84,12 +86,15 @@ class _Health:
         # The first one, apart from "all brokers are down". There may be any number of them while the producer lives.
         self.problem: Any = None
         self.is_down = False
+        # A connection ended. librdkafka may open no other one, and find out nothing, until there is a message.
+        self.is_doubtful = False
 
     def failed(self, problem: Any) -> None:  # noqa: ANN401 - of the client
         """Notes an error that concerns no message."""
         is_away = problem.name() == "_ALL_BROKERS_DOWN"
         if is_away or problem.fatal():
             self.is_down = True
+        self.is_doubtful = True
         if not is_away and self.problem is None:
             self.problem = problem
 
@@ -195,7 +200,7 @@ class Kafka(Relay[_Connection, _Message]):
                     raise TimeoutError(f"no answer within {seconds(timeout)}: {problem}") from None
             else:
                 producer.poll(0)
-                health.is_down = False
+                health.is_down = health.is_doubtful = False
                 return _Connection(producer, health)
 
     def _send(
@@ -265,8 +270,17 @@ class Kafka(Relay[_Connection, _Message]):
         return connection.health.is_down
 
     def _is_alive(self, connection: _Connection) -> bool:
-        connection.producer.poll(0)
-        return not connection.health.is_down
+        producer, health = connection
+        producer.poll(0)
+        if health.is_doubtful and not health.is_down:
+            health.is_doubtful = False
+            try:
+                producer.list_topics(timeout=_LOOK)
+            except self._client.KafkaException:
+                # A broker that is slow is no reason to end the connection.
+                health.is_doubtful = True
+            producer.poll(0)
+        return not health.is_down
 
 
 def _check_topic(topic: str) -> None:
