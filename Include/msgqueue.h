@@ -78,8 +78,8 @@ int main(void) {
  *   Enums      Enumerators may be added: handle values that you do not know. Arrays that are
  *              indexed by an enumeration have spare room for them.
  *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
- *   Threads    Every function may be called from any thread at any time, also inside a callback,
- *              except msgq_close, which answers CONFLICT there.
+ *   Threads    Every function may be called from any thread at any time, also inside a callback.
+ *              There msgq_close and msgq_wait answer CONFLICT, and a drain runs afterwards.
  *   Signals    The library installs no handler and changes no mask or action; its own threads block
  *              all signals. Under a limit of the size of files (ulimit -f) a write by the calling
  *              thread raises SIGXFSZ, whose default action ends the process, without a loss of

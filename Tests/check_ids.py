@@ -35,6 +35,7 @@ SOURCES = [
     ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
     ("package", "Tests/packages", "*.py", r"^def (test_\w+)\("),
     ("browser", "Tests/console", "*.py", r"^def (test_\w+)\("),
+    ("framework", "Tests/frameworks", "test_*.py", r"^def (test_\w+)\("),
     ("relay", "Tests/relays", "test_*.py", r"^def (test_\w+)\("),
     ("Swift", "Tests", "MsgQueue*Tests/**/*.swift", r"\bfunc (\w+)\("),
 ]

@@ -99,5 +99,14 @@ def test_B6_rabbitmq_options_that_the_client_knows() -> None:
 
 
 def test_B3_B4_B5_B6_B7_durations_in_texts() -> None:
-    durations = {0.0: "1 ms", 3e-05: "1 ms", 0.05: "50 ms", 0.5: "0.5 s", 1.25: "1.2 s", 9.97: "10 s", 99.7: "100 s", 600: "600 s"}
+    durations = {
+        0.0: "1 ms",
+        3e-05: "1 ms",
+        0.05: "50 ms",
+        0.5: "0.5 s",
+        1.25: "1.2 s",
+        9.97: "10 s",
+        99.7: "100 s",
+        600: "600 s",
+    }
     assert {each: seconds(each) for each in durations} == durations

@@ -32,7 +32,7 @@ from msgqueue import (
     aio,
 )
 from msgqueue.relays import AsyncHttp, Http
-from servers import Client, free_port
+from servers import Client, free_port, wait_until
 
 SECRET = "whsec_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
 
@@ -341,7 +341,7 @@ def test_B2_http_bearer_tokens(kind: Kind) -> None:
 
 @pytest.mark.parametrize(("batch", "how"), [(False, "key"), (True, "token")])
 def test_B2_http_401_holds_the_queue(kind: Kind, tmp_path: Path, batch: bool, how: str) -> None:
-    """Wrong credentials are in no message: no retry is used up, few requests are made, and sending goes on by itself."""
+    """Wrong credentials are in no message: no retry is used up, few requests are made, and the queue goes on."""
     is_right = threading.Event()
     asked: list[float] = []
 
@@ -361,7 +361,7 @@ def test_B2_http_401_holds_the_queue(kind: Kind, tmp_path: Path, batch: bool, ho
         ) as queue,
     ):
         begin = time.monotonic()
-        ids = []
+        ids: list[str] = []
         # A queue that is held does not ask again for each message that is added.
         while time.monotonic() < begin + 2.5:
             ids.append(queue.enqueue(f"{len(ids)}", conversation=f"c{len(ids) % 200}"))
@@ -373,7 +373,7 @@ def test_B2_http_401_holds_the_queue(kind: Kind, tmp_path: Path, batch: bool, ho
         assert queue.state().offline_reason == f"127.0.0.1:{server.port} answered 401"
         assert {queue.get(each).status for each in ids} <= {Status.QUEUED, Status.SENDING}
         is_right.set()
-        checks.wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages", 60)
+        wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages", 60)
         messages = [queue.get(each) for each in ids]
         assert {(each.status, each.attempts, each.retries_used) for each in messages} == {(Status.SENT, 1, 0)}
 

@@ -200,8 +200,15 @@ def test_B7_kafka_arguments() -> None:
     for servers in ("", "h:abc", "a,,b", "http://h/", "h:1:2", None):
         with pytest.raises(ValueError, match="servers"):
             relays.Kafka(servers, "t")  # type: ignore[arg-type]
-    for own in ("enable.idempotence", "message.timeout.ms", "delivery.timeout.ms", "bootstrap.servers", "error_cb",
-                "delivery.report.only.error", "topic.metadata.propagation.max.ms"):
+    for own in (
+        "enable.idempotence",
+        "message.timeout.ms",
+        "delivery.timeout.ms",
+        "bootstrap.servers",
+        "error_cb",
+        "delivery.report.only.error",
+        "topic.metadata.propagation.max.ms",
+    ):
         with pytest.raises(ValueError, match=own):
             relays.Kafka("h:1", "t", options={own: "1"})
     for options in ({"no.such.option": 1}, {"security.protocol": "none"}, {"acks": 0}, {"linger.ms": "x"}):

@@ -39,9 +39,7 @@ def test_B7_tansu_topic_by_a_function(broker: Tansu) -> None:
 
 
 @pytest.mark.parametrize("retries", [1, 0])
-def test_B7_tansu_only_the_message_that_ends_the_connection_fails(
-    broker: Tansu, tmp_path: Path, retries: int
-) -> None:
+def test_B7_tansu_only_the_message_that_ends_the_connection_fails(broker: Tansu, tmp_path: Path, retries: int) -> None:
     """librdkafka repeats all of the request until time is up."""
     checks.only_the_culprit_fails(broker, tmp_path, retries=retries)
 

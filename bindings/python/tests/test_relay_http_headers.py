@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
-import itertools
 import socket
 import ssl
 import subprocess

@@ -1,10 +1,15 @@
 """Ready-made transports.
 
-from msgqueue import MessageQueue
-from msgqueue.relays import Http
+from msgqueue import MessageQueue, RetryPolicy
+from msgqueue.relays import RedisStream
 
-with Http("https://example.org/messages") as relay, MessageQueue("outbox.db", transport=relay) as queue:
+relay = RedisStream("redis://127.0.0.1:6379/0", "orders")
+retry = RetryPolicy(base=5, cap=3600, max_retries=20)
+with relay, MessageQueue("outbox.db", batch_transport=relay.batch, retry=retry, pause_on_unauthorized=True) as queue:
+    relay.attach(queue)
     queue.enqueue("hello")
+
+`Http` sends to an HTTP server, one message at a time; give the queue `transport=relay` and `max_in_flight`.
 
 `AsyncHttp` is the same for `msgqueue.aio`. It and the relays to brokers import the library of their client when the
 first one is made. After `attach(queue)` a relay to a broker reports the state of its connection to the queue.

@@ -65,8 +65,8 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
     after a failure of the connection. The client's own resending is off: a message whose acknowledgement did not arrive
     is reported as perhaps arrived, and the queue sends it again under the same id.
 
-    If the connection ends during a call of several messages, or time is up, one of them may be the reason. Those without
-    an answer are sent again one at a time, and are alone in their calls until they are answered.
+    If the connection ends during a call of several messages, or time is up, one of them may be the reason. Those
+    without an answer are sent again one at a time, and are alone in their calls until they are answered.
 
     Any thread may call any method. `close` ends the calls in progress, with an unknown outcome.
     """
