@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from conftest import Opener, Shower
 from msgqueue import Connectivity, Link, MessageQueue, Mode, NotFoundError, Outcome, Status
 from page import Page
@@ -314,13 +315,25 @@ def test_Q6_an_edit_of_a_message_that_goes_meanwhile_says_so(opened: Opener, sho
     page.see_texts(".row .preview", ["message 3"])
 
 
-def test_Q6_a_body_that_is_not_text_is_not_edited(opened: Opener, show: Shower) -> None:
-    queue = opened(online=False)
-    id = queue.enqueue(b"\xff\xfe\x00")
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        (b"\xff\xfe\x00", "This message is not text and cannot be edited here. It has 3 B."),
+        (b"text\0with a null character", "This message is not text and cannot be edited here. It has 26 B."),
+        (b"x" * 1_048_577, "This message has 1.0 MB. Texts of more than 1.0 MB cannot be edited here."),
+    ],
+)
+def test_Q6_I7_a_body_that_is_not_text_is_not_edited(opened: Opener, show: Shower, body: bytes, note: str) -> None:
+    queue = opened(online=False, limit_body=2 << 20)
+    id = queue.enqueue(body)
     page = show(queue)
     page.press("Edit", page.row(id))
-    page.see("dialog .note", "This message is not text and cannot be edited here.")
+    page.see("dialog .note", note)
     assert page.script('return document.querySelector("dialog [type=submit]").disabled')
+    assert page.texts("dialog textarea") == []
+    page.press("Cancel")
+    page.gone("dialog")
+    assert queue.get(id).body == body
 
 
 def test_Q6_delete_asks_first(opened: Opener, show: Shower) -> None:

@@ -2,7 +2,12 @@
 
 import { fill, h, newId } from "./dom.js";
 import { openDialog } from "./dialogs.js";
+import { withLineEndsOf } from "./line-ends.js";
 import { CallError } from "./server.js";
+import { bytes, isText } from "./words.js";
+
+/** The longest text that is edited here, in bytes: a field of the browser becomes slow with longer ones. */
+const LONGEST = 1 << 20;
 
 const GONE = "This message was sent or deleted meanwhile.";
 const PROBLEMS = {
@@ -22,16 +27,12 @@ const PROBLEMS = {
 export async function editMessage(server, queue, message) {
   const whole = await server.call("get", { message: message.id });
   const id = newId();
-  const isText = typeof whole.body === "string";
-  const text = h("textarea", { id, rows: 8, dir: "auto", "aria-describedby": `${id}-note`, disabled: !isText });
-  text.value = isText ? whole.body : "";
-  const note = h(
-    "p",
-    { class: "note", id: `${id}-note`, role: "status" },
-    isText ? "" : "This message is not text and cannot be edited here.",
-  );
+  const refusal = refusalOf(whole);
+  const text = h("textarea", { id, rows: 8, dir: "auto", "aria-describedby": `${id}-note`, hidden: refusal !== "" });
+  text.value = refusal ? "" : whole.body;
+  const note = h("p", { class: "note", id: `${id}-note`, role: "status" }, refusal);
   const save = h("button", { type: "submit", class: "primary" }, "Save");
-  let isLost = !isText;
+  let isLost = refusal !== "";
   let isSaving = false;
   const validate = () => {
     save.disabled = isLost || isSaving || text.value.trim() === "";
@@ -48,7 +49,7 @@ export async function editMessage(server, queue, message) {
     isSaving = true;
     validate();
     try {
-      await server.call("edit", { message: message.id, body: text.value });
+      await server.call("edit", { message: message.id, body: withLineEndsOf(whole.body, text.value) });
       queue.announceOne(message.id);
       dialog.close("saved");
     } catch (problem) {
@@ -62,7 +63,7 @@ export async function editMessage(server, queue, message) {
   const form = h(
     "form",
     { onsubmit: submit },
-    h("label", { for: id }, "Text of the message"),
+    h("label", { for: id, hidden: refusal !== "" }, "Text of the message"),
     text,
     note,
     h(
@@ -78,7 +79,7 @@ export async function editMessage(server, queue, message) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
   validate();
-  if (isText) text.focus();
+  if (!refusal) text.focus();
 
   // The message may go while the person writes.
   const watch = async ({ detail: { everything, ids, removed } }) => {
@@ -96,4 +97,12 @@ export async function editMessage(server, queue, message) {
   queue.addEventListener("messages", watch);
   await dialog.closed;
   queue.removeEventListener("messages", watch);
+}
+
+/** Why a message cannot be edited here; "": it can. */
+function refusalOf(message) {
+  if (!isText(message)) return `This message is not text and cannot be edited here. It has ${bytes(message.body_size)}.`;
+  if (message.body_size > LONGEST)
+    return `This message has ${bytes(message.body_size)}. Texts of more than ${bytes(LONGEST)} cannot be edited here.`;
+  return "";
 }

@@ -8,7 +8,7 @@ import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
 import { conversationLink } from "./router.js";
 import { timeElement } from "./times.js";
-import { bytes, conversationName, duration, exactTime, failureSentence, kindLabel, plural } from "./words.js";
+import { bytes, conversationName, duration, exactTime, failureSentence, isText, kindLabel, plural } from "./words.js";
 
 /** Characters of a body that are shown at once. */
 const LONGEST_BODY = 20_000;
@@ -151,7 +151,7 @@ function head(message, status) {
 }
 
 function body(message) {
-  if (typeof message.body !== "string")
+  if (!isText(message))
     return h("p", { class: "body quiet" }, `${bytes(message.body_size)} that are not text.`);
   if (message.body === "") return h("p", { class: "body quiet" }, "(empty)");
   const text = h(

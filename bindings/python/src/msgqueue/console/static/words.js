@@ -67,6 +67,12 @@ export function bytes(value) {
 }
 
 /**
+ * @param {object} message With its body.
+ * @returns {boolean} Whether the body is text: UTF-8 without a null character, which no text has.
+ */
+export const isText = ({ body }) => typeof body === "string" && !body.includes("\0");
+
+/**
  * @param {number} ms
  * @returns {string} "12 ms", "1.5 s", "3 min", "2 h", "4 d"
  */
