@@ -23,11 +23,10 @@ export class Actions {
    * @param {import("./server.js").Server} server
    * @param {import("./queue.js").Queue} queue
    * @param {import("./notices.js").Notices} notices
+   * @param {import("./drafts.js").Drafts} drafts
    */
-  constructor(server, queue, notices) {
-    this.server = server;
-    this.queue = queue;
-    this.notices = notices;
+  constructor(server, queue, notices, drafts) {
+    Object.assign(this, { server, queue, notices, drafts });
     /** Drains that were asked for here and go on. */
     this.drains = 0;
     queue.addEventListener("event:drain_finished", (event) => this.drainFinished(event.detail.report));
@@ -251,7 +250,7 @@ export class Actions {
 
   /** @param {object} message */
   edit(message) {
-    return this.once(`edit:${message.id}`, () => editMessage(this.server, this.queue, message));
+    return this.once(`edit:${message.id}`, () => editMessage(this, message));
   }
 
   /**

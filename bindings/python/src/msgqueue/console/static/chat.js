@@ -7,6 +7,7 @@
 
 import { Bubble } from "./bubble.js";
 import { Compose } from "./compose.js";
+import { toConversation } from "./drafts.js";
 import { foreign, h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { oneByOne } from "./one-by-one.js";
@@ -96,6 +97,7 @@ export class Chat {
       actions,
       () => conversation,
       (id) => this.showOwn(id),
+      toConversation(conversation),
     );
     // The history goes on by itself when an end of what is kept comes near the view.
     const look = () => (this.isNearStart() || this.isNearEnd()) && this.work();

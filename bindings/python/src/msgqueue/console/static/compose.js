@@ -8,9 +8,10 @@ export class Compose {
    * @param {import("./actions.js").Actions} actions
    * @param {() => string} conversation
    * @param {(id: string) => void} added The message is in the queue.
+   * @param {string} draft The name under which what is typed is kept.
    */
-  constructor(actions, conversation, added) {
-    Object.assign(this, { actions, conversation, added });
+  constructor(actions, conversation, added, draft) {
+    Object.assign(this, { actions, conversation, added, draft });
     this.isAdding = false;
     const id = newId();
     this.text = h("textarea", {
@@ -19,7 +20,7 @@ export class Compose {
       dir: "auto",
       placeholder: "Message",
       "aria-keyshortcuts": "Enter",
-      oninput: () => this.update(),
+      oninput: () => this.typed(),
       onkeydown: (event) => this.submitByEnter(event),
     });
     this.button = h(
@@ -34,6 +35,12 @@ export class Compose {
       this.text,
       this.button,
     );
+    this.text.value = actions.drafts.get(draft) ?? "";
+    this.update();
+  }
+
+  typed() {
+    this.actions.drafts.set(this.draft, this.text.value || null);
     this.update();
   }
 
@@ -57,7 +64,9 @@ export class Compose {
     const id = await this.actions.enqueue(this.conversation(), body);
     this.isAdding = false;
     if (id !== null) {
-      // What was typed meanwhile stays.
+      // What was typed meanwhile stays, also in another view of this conversation.
+      const { drafts } = this.actions;
+      if (drafts.get(this.draft)?.trim() === body) drafts.set(this.draft, null);
       if (this.text.value.trim() === body) this.text.value = "";
       this.added(id);
     }

@@ -50,14 +50,19 @@ export class ConversationsView {
   /** A message to a conversation that may be new. */
   compose() {
     const id = newId();
-    const name = h("input", { id, maxlength: 255, autocomplete: "off", dir: "auto" });
+    const { drafts } = this.app.actions;
+    const keep = () => drafts.set("new conversation", name.value || null);
+    const name = h("input", { id, maxlength: 255, autocomplete: "off", dir: "auto", oninput: keep });
+    name.value = drafts.get("new conversation") ?? "";
     const compose = new Compose(
       this.app.actions,
       () => name.value.trim(),
       () => {
+        drafts.set("new conversation", null);
         dialog.close();
         this.app.router.go(conversationLink(name.value.trim()));
       },
+      "new message",
     );
     const dialog = openDialog({
       title: "New message",

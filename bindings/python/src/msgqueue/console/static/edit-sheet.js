@@ -1,18 +1,18 @@
 /** The sheet in which the text of a message is changed. */
 
-import { fill, h, newId } from "./dom.js";
+import { fill, foreign, h, newId, setText } from "./dom.js";
 import { openDialog } from "./dialogs.js";
+import { ofEdit, toConversation } from "./drafts.js";
 import { withLineEndsOf } from "./line-ends.js";
 import { CallError } from "./server.js";
 import { bytes, isText } from "./words.js";
 
 /** The longest text that is edited here, in bytes: a field of the browser becomes slow with longer ones. */
 const LONGEST = 1 << 20;
-
 const GONE = "This message was sent or deleted meanwhile.";
+const CHANGED = "This message was changed elsewhere. Its new text is shown below yours.";
 const PROBLEMS = {
   BUSY: "This message is being sent right now. Try again when that has ended.",
-  CONFLICT: GONE,
   NOT_FOUND: GONE,
   TOO_LARGE: "The text is too long for this queue.",
   FULL: "The queue is full.",
@@ -20,84 +20,264 @@ const PROBLEMS = {
 
 /**
  * Lets the person change a message, and saves it.
- * @param {import("./server.js").Server} server
- * @param {import("./queue.js").Queue} queue
+ * @param {import("./actions.js").Actions} actions
  * @param {object} message
  */
-export async function editMessage(server, queue, message) {
-  const whole = await server.call("get", { message: message.id });
-  const id = newId();
-  const refusal = refusalOf(whole);
-  const text = h("textarea", { id, rows: 8, dir: "auto", "aria-describedby": `${id}-note`, hidden: refusal !== "" });
-  text.value = refusal ? "" : whole.body;
-  const note = h("p", { class: "note", id: `${id}-note`, role: "status" }, refusal);
-  const save = h("button", { type: "submit", class: "primary" }, "Save");
-  let isLost = refusal !== "";
-  let isSaving = false;
-  const validate = () => {
-    save.disabled = isLost || isSaving || text.value.trim() === "";
-  };
-  const lose = (problem, isFinal) => {
-    fill(note, problem);
-    isLost = isFinal;
-    validate();
-  };
+export async function editMessage(actions, message) {
+  const whole = await actions.server.call("get", { message: message.id });
+  await new EditSheet(actions, whole).closed();
+}
 
-  const submit = async (event) => {
-    event.preventDefault();
-    if (save.disabled) return;
-    isSaving = true;
-    validate();
+class EditSheet {
+  constructor({ server, queue, drafts, notices }, message) {
+    Object.assign(this, { server, queue, drafts, notices, id: message.id, conversation: message.conversation });
+    /** The message from which the text was typed, and as it was read last: what the edit replaces. */
+    this.origin = message;
+    this.basis = message;
+    /** The message as it was changed elsewhere, until the person has chosen; null: nothing to choose. */
+    this.other = null;
+    this.isLost = false;
+    this.isSaving = false;
+    this.build();
+    const refusal = refusalOf(message);
+    if (refusal) this.refuse(refusal);
+    else this.begin();
+  }
+
+  build() {
+    const id = newId();
+    const note = `${id}-note`;
+    this.text = h("textarea", { id, rows: 8, dir: "auto", "aria-describedby": note, oninput: () => this.typed() });
+    this.label = h("label", { for: id }, "Text of the message");
+    this.note = h("p", { class: "note", id: note, role: "status" });
+    this.theirs = h("pre", { class: "body", tabindex: 0, "aria-label": "The text that was changed elsewhere" });
+    this.conflict = h(
+      "section",
+      { class: "conflict", hidden: true },
+      this.theirs,
+      h(
+        "div",
+        { class: "sheet-buttons" },
+        h("button", { type: "button", onclick: () => this.keepMine() }, "Keep mine"),
+        h("button", { type: "button", onclick: () => this.takeTheirs() }, "Take theirs"),
+      ),
+    );
+    this.save = h("button", { type: "submit", class: "primary" }, "Save");
+    this.form = h(
+      "form",
+      { onsubmit: (event) => this.submit(event) },
+      this.label,
+      this.text,
+      this.note,
+      this.conflict,
+      h(
+        "div",
+        { class: "dialog-foot" },
+        h("button", { type: "button", onclick: () => this.dialog.close("cancel") }, "Cancel"),
+        this.save,
+      ),
+    );
+    this.dialog = openDialog({ title: "Edit message", kind: "edit", content: [this.form] });
+    this.text.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.form.requestSubmit();
+    });
+  }
+
+  /** Shows the text, or what was typed when the sheet was open before. */
+  begin() {
+    this.show(this.basis);
+    const draft = this.drafts.get(ofEdit(this.id));
+    if (draft && draft.text !== this.plain) {
+      this.text.value = draft.text;
+      setText(this.note, "These are your changes, which are not saved. Cancel drops them.");
+      if (draft.edited_ms !== this.basis.edited_ms) this.ask(this.basis);
+    }
+    this.validate();
+    this.text.focus();
+  }
+
+  /** Follows the message until the sheet is closed. */
+  async closed() {
+    // The message may go, or be changed elsewhere, while the person writes.
+    const watch = ({ detail: { everything, ids, removed } }) => {
+      if (removed.has(this.id)) this.lose(GONE);
+      else if (everything || ids.has(this.id)) this.look();
+    };
+    this.queue.addEventListener("messages", watch);
+    const answer = await this.dialog.closed;
+    this.queue.removeEventListener("messages", watch);
+    this.leave(answer);
+  }
+
+  /** Keeps what was typed, unless it was saved or dropped by Cancel. */
+  leave(answer) {
+    if (answer !== "" || !this.isChanged) {
+      this.drafts.set(ofEdit(this.id), null);
+    } else if (this.isLost) {
+      const name = toConversation(this.conversation);
+      const written = this.drafts.get(name);
+      this.drafts.set(name, written ? `${written}\n\n${this.text.value}` : this.text.value);
+      this.drafts.set(ofEdit(this.id), null);
+      this.notices.show("Your text is kept in the message field of the conversation.");
+    } else {
+      this.notices.show("Your changes are kept. “Edit draft” shows them again.");
+    }
+    this.queue.announceOne(this.id);
+  }
+
+  // ---------------------------------------------------------------- the text
+
+  /** Whether the person has changed the text. */
+  get isChanged() {
+    return this.plain !== undefined && this.text.value !== this.plain;
+  }
+
+  show(message) {
+    this.origin = message;
+    this.basis = message;
+    this.text.value = message.body;
+    /** The text as the field has it. */
+    this.plain = this.text.value;
+  }
+
+  typed() {
+    this.keep();
+    if (!this.isLost && !this.other) setText(this.note, "");
+    this.validate();
+  }
+
+  keep() {
+    const draft = { text: this.text.value, edited_ms: this.basis.edited_ms };
+    this.drafts.set(ofEdit(this.id), this.isChanged ? draft : null);
+  }
+
+  validate() {
+    this.save.disabled = this.isLost || this.isSaving || this.other !== null || this.text.value.trim() === "";
+  }
+
+  lose(problem) {
+    this.isLost = true;
+    setText(this.note, problem);
+    this.validate();
+  }
+
+  /** Shows why this message cannot be edited here. */
+  refuse(refusal) {
+    this.text.hidden = true;
+    this.label.hidden = true;
+    this.lose(refusal);
+  }
+
+  // ---------------------------------------------------------------- a change elsewhere
+
+  async look() {
     try {
-      await server.call("edit", { message: message.id, body: withLineEndsOf(whole.body, text.value) });
-      queue.announceOne(message.id);
-      dialog.close("saved");
+      this.accept(await this.server.call("get", { message: this.id }));
+    } catch (problem) {
+      if (problem instanceof CallError && problem.code === "NOT_FOUND") this.lose(GONE);
+    }
+  }
+
+  /**
+   * Takes what the queue has now.
+   * @returns {boolean} Whether the edit still replaces what the person has seen.
+   */
+  accept(now) {
+    if (this.isLost) return false;
+    if (now.status !== "queued" && now.status !== "failed" && now.status !== "sending") {
+      this.lose(GONE);
+      return false;
+    }
+    if (this.other === null && contentOf(now) === contentOf(this.basis)) {
+      this.basis = now;
+      return true;
+    }
+    if (this.other === null && (!this.isChanged || now.body === this.text.value)) {
+      this.takeTheirs(now);
+      if (!this.isLost) setText(this.note, "This message was changed elsewhere. This is its new text.");
+    } else if (this.other === null || contentOf(now) !== contentOf(this.other)) {
+      this.ask(now);
+    }
+    return false;
+  }
+
+  ask(other) {
+    this.other = other;
+    fill(this.theirs, isText(other) ? foreign(other.body) : `${bytes(other.body_size)} that are not text`);
+    this.conflict.hidden = false;
+    setText(this.note, CHANGED);
+    this.validate();
+  }
+
+  chosen() {
+    this.other = null;
+    this.conflict.hidden = true;
+    setText(this.note, "");
+    this.keep();
+    this.validate();
+    if (!this.isLost) this.text.focus();
+  }
+
+  keepMine() {
+    this.basis = this.other;
+    this.chosen();
+  }
+
+  takeTheirs(theirs = this.other) {
+    const refusal = refusalOf(theirs);
+    if (refusal) this.refuse(refusal);
+    else this.show(theirs);
+    this.chosen();
+    if (refusal) setText(this.note, refusal);
+  }
+
+  // ---------------------------------------------------------------- saving
+
+  async submit(event) {
+    event.preventDefault();
+    if (this.save.disabled) return;
+    this.isSaving = true;
+    this.validate();
+    try {
+      await this.saveNow();
     } catch (problem) {
       const code = problem instanceof CallError ? problem.code : "";
-      lose(PROBLEMS[code] ?? problem.message, code === "NOT_FOUND" || code === "CONFLICT");
+      if (code === "NOT_FOUND") this.lose(GONE);
+      else setText(this.note, PROBLEMS[code] ?? problem.message);
     }
-    isSaving = false;
-    validate();
-  };
+    this.isSaving = false;
+    this.validate();
+  }
 
-  const form = h(
-    "form",
-    { onsubmit: submit },
-    h("label", { for: id, hidden: refusal !== "" }, "Text of the message"),
-    text,
-    note,
-    h(
-      "div",
-      { class: "dialog-foot" },
-      h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
-      save,
-    ),
-  );
-  const dialog = openDialog({ title: "Edit message", kind: "edit", content: [form] });
-  text.addEventListener("input", validate);
-  text.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  });
-  validate();
-  if (!refusal) text.focus();
-
-  // The message may go while the person writes.
-  const watch = async ({ detail: { everything, ids, removed } }) => {
-    if (removed.has(message.id)) lose(GONE, true);
-    else if (everything || ids.has(message.id)) await look();
-  };
-  const look = async () => {
+  async saveNow() {
+    const read = () => this.server.call("get", { message: this.id });
+    if (!this.accept(await read())) return;
     try {
-      const { status } = await server.call("get", { message: message.id });
-      if (status !== "queued" && status !== "failed" && status !== "sending") lose(GONE, true);
+      const body = withLineEndsOf(this.origin.body, this.text.value);
+      await edit(this.server, { message: this.id, body }, this.basis.edited_ms);
     } catch (problem) {
-      if (problem instanceof CallError && problem.code === "NOT_FOUND") lose(GONE, true);
+      if (!(problem instanceof CallError) || problem.code !== "CONFLICT") throw problem;
+      // It was changed since the look before, or it is sent.
+      if (this.accept(await read())) this.lose(GONE);
+      return;
     }
-  };
-  queue.addEventListener("messages", watch);
-  await dialog.closed;
-  queue.removeEventListener("messages", watch);
+    this.queue.announceOne(this.id);
+    this.dialog.close("saved");
+  }
 }
+
+/** Edits a message unless it was edited since. An owner of an earlier version knows no such condition. */
+async function edit(server, fields, editedAt) {
+  try {
+    await server.call("edit", { ...fields, if_edited_ms: editedAt });
+  } catch (problem) {
+    const isUnknown = problem instanceof CallError && problem.code === "INVALID" && /if_edited_ms/.test(problem.message);
+    if (!isUnknown) throw problem;
+    await server.call("edit", fields);
+  }
+}
+
+const contentOf = ({ body, body_base64: coded }) => body ?? `base64 ${coded}`;
 
 /** Why a message cannot be edited here; "": it can. */
 function refusalOf(message) {

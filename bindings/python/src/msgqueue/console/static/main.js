@@ -6,6 +6,7 @@ import { Bars } from "./bars.js";
 import { Capsule } from "./capsule.js";
 import { ConversationsView } from "./conversations-view.js";
 import { fill, foreign, h, setAttribute, setText } from "./dom.js";
+import { Drafts } from "./drafts.js";
 import { Feed } from "./feed.js";
 import { icon } from "./icons.js";
 import { Notices } from "./notices.js";
@@ -45,7 +46,7 @@ async function start() {
   }
   server.store = number;
   const notices = new Notices(place("notices"));
-  const actions = new Actions(server, queue, notices);
+  const actions = new Actions(server, queue, notices, new Drafts(store.path));
   const app = { server, queue, actions, notices, session: { ...store, version: session.version } };
   app.router = new Router((route) => show(app, route));
 
@@ -75,6 +76,8 @@ let view = null;
 /** Shows the view of an address in place of the one before. */
 function show(app, route) {
   view?.end();
+  // What was typed in a sheet is kept as a draft.
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close("");
   app.queue.setScope(route.view === "queue" || route.view === "conversations" ? route.conversation : null);
   view = new VIEWS[route.view](app, route);
   fill(place("content"), view.element);

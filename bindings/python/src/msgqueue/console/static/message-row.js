@@ -1,6 +1,7 @@
 /** A row of the queue: preview, time, conversation, badge, and what can be done. */
 
 import { badge, setBadge } from "./badge.js";
+import { ofEdit } from "./drafts.js";
 import { h, newId, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { setTime, timeElement } from "./times.js";
@@ -13,7 +14,7 @@ export class MessageRow {
    * @param {(message: object) => void} open
    */
   constructor(queue, actions, open) {
-    this.queue = queue;
+    Object.assign(this, { queue, drafts: actions.drafts });
     this.message = null;
     const id = newId();
     this.preview = h("bdi", { class: "preview", dir: "auto", id });
@@ -63,6 +64,7 @@ export class MessageRow {
     this.send.hidden = status !== "queued";
     this.retry.hidden = status !== "failed";
     this.edit.hidden = !isFree;
+    setText(this.edit.lastChild, this.drafts.get(ofEdit(message.id)) ? "Edit draft" : "Edit");
     this.remove.hidden = !isFree;
   }
 }

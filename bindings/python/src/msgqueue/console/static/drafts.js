@@ -1,0 +1,43 @@
+/** What a person has typed and neither sent nor saved. It survives a change of view and a reload, in this tab only. */
+
+export class Drafts {
+  /** @param {string} store The path of the store: another one may be shown at the same address later. */
+  constructor(store) {
+    this.prefix = `draft ${JSON.stringify(store)} `;
+    /** Those for which the browser has no room. A reload would lose them, so that it asks. */
+    this.large = new Map();
+    addEventListener("beforeunload", (event) => this.large.size > 0 && event.preventDefault());
+  }
+
+  /**
+   * @param {string} name
+   * @returns {any} What was kept under that name; null: nothing.
+   */
+  get(name) {
+    const text = this.large.get(name) ?? sessionStorage.getItem(this.prefix + name);
+    return text === null ? null : JSON.parse(text);
+  }
+
+  /**
+   * Keeps something; null removes it.
+   * @param {string} name
+   * @param {any} draft A value of JSON.
+   */
+  set(name, draft) {
+    this.large.delete(name);
+    sessionStorage.removeItem(this.prefix + name);
+    if (draft === null) return;
+    const text = JSON.stringify(draft);
+    try {
+      sessionStorage.setItem(this.prefix + name, text);
+    } catch {
+      this.large.set(name, text);
+    }
+  }
+}
+
+/** The name of the draft of a message to a conversation. */
+export const toConversation = (conversation) => `to ${conversation}`;
+
+/** The name of the draft of an edit. */
+export const ofEdit = (id) => `edit ${id}`;
