@@ -22,7 +22,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 OPEN: dict[str, str] = {
     "H11": "a received message changes",
     "H12": "records and receipts in bulk",
-    "I8": "the focus is kept in every state",
     "I9": "the list shows of every message what it waits for",
     "M15": "log lines at DEBUG",
     "Q22": "the count of a standing prompt follows the queue",

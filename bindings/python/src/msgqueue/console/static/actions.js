@@ -27,6 +27,9 @@ export class Actions {
    */
   constructor(server, queue, notices, drafts) {
     Object.assign(this, { server, queue, notices, drafts });
+    /** How long notices about these are true. */
+    this.whileOffline = { isTrue: () => queue.isOffline };
+    this.whilePaused = { isTrue: () => queue.state?.paused || queue.state?.paused_conversations > 0 };
     /** Drains that were asked for here and go on. */
     this.drains = 0;
     queue.addEventListener("event:drain_finished", (event) => this.drainFinished(event.detail.report));
@@ -55,8 +58,14 @@ export class Actions {
 
   /** @param {Error} problem */
   report(problem) {
-    if (problem instanceof UnreachableError || problem instanceof NoAccessError) this.queue.note(problem);
-    this.notices.show(sentence(problem), "bad");
+    const { queue } = this;
+    const isOfConnection =
+      problem instanceof UnreachableError || problem instanceof NoAccessError || problem.code === "CLOSED";
+    if (isOfConnection) queue.note(problem);
+    const { connection } = queue;
+    this.notices.show(sentence(problem), "bad", {
+      isTrue: () => !isOfConnection || queue.connection === connection,
+    });
   }
 
   // ---------------------------------------------------------------- the queue, or one conversation
@@ -98,9 +107,10 @@ export class Actions {
       this.notices.show(
         parts.length ? `You're offline. ${parts.join(" ")}` : "You're offline. Nothing was sent.",
         "info",
+        this.whileOffline,
       );
     } else if (report.stop === "paused") {
-      this.notices.show(["Sending is paused.", ...parts].join(" "), "info");
+      this.notices.show(["Sending is paused.", ...parts].join(" "), "info", this.whilePaused);
     } else if (parts.length) {
       this.notices.show(parts.join(" "), report.failed ? "bad" : "good");
     } else {
@@ -120,6 +130,7 @@ export class Actions {
         this.notices.show(
           this.queue.isOffline ? "No internet connection. Nothing was retried." : "Nothing has failed.",
           "info",
+          this.queue.isOffline ? this.whileOffline : {},
         );
     });
   }
@@ -175,7 +186,7 @@ export class Actions {
   sendNow(message) {
     return this.once(`send:${message.id}`, async () => {
       if ((await this.isDone("send_now", message)) && this.queue.isOffline) {
-        this.notices.show("No internet connection. The message stays queued.", "info");
+        this.notices.show("No internet connection. The message stays queued.", "info", this.whileOffline);
       }
     });
   }
@@ -209,6 +220,7 @@ export class Actions {
         ? message.failure.sentence
         : "You're offline. The message will send when connected.",
       "info",
+      this.whileOffline,
     );
   }
 
@@ -276,14 +288,11 @@ export class Actions {
     } catch (problem) {
       if (!(problem instanceof CallError)) throw problem;
       if (problem.code === "CONFLICT" && /paused/.test(problem.message))
-        this.notices.show("Sending is paused.", "info");
+        this.notices.show("Sending is paused.", "info", this.whilePaused);
       else if (problem.code === "CONFLICT")
         this.notices.show("This message was sent or changed meanwhile.", "info");
-      else
-        this.notices.show(
-          sentence(problem),
-          problem.code === "NOT_FOUND" || problem.code === "BUSY" ? "info" : "bad",
-        );
+      else if (problem.code === "NOT_FOUND" || problem.code === "BUSY") this.notices.show(sentence(problem), "info");
+      else this.report(problem);
       this.queue.announceOne(message.id);
       return false;
     }

@@ -1,6 +1,6 @@
 /** The bars below the header: offline, paused, closed, trouble. They stay in view. */
 
-import { fill, h } from "./dom.js";
+import { fill, focusOn, h } from "./dom.js";
 import { icon } from "./icons.js";
 import { queueLink } from "./router.js";
 
@@ -29,7 +29,7 @@ export class Bars {
     this.shown = shown;
     const focused = this.region.contains(document.activeElement) ? document.activeElement.dataset.action : null;
     fill(this.region, ...bars.map(({ make }) => make()));
-    if (focused) this.region.querySelector(`[data-action="${focused}"]`)?.focus();
+    if (focused) focusOn(this.region.querySelector(`[data-action="${focused}"]`));
   }
 
   /** What is to be said, the most important first. `key` changes with the content. */

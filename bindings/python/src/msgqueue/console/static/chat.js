@@ -8,7 +8,7 @@
 import { Bubble } from "./bubble.js";
 import { Compose } from "./compose.js";
 import { toConversation } from "./drafts.js";
-import { foreign, h, setText } from "./dom.js";
+import { focusOn, foreign, h, setHidden, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
@@ -102,7 +102,13 @@ export class Chat {
     // The history goes on by itself when an end of what is kept comes near the view.
     const look = () => (this.isNearStart() || this.isNearEnd()) && this.work();
     this.scroller.addEventListener("scroll", look, { passive: true });
-    this.resizing = new ResizeObserver(look);
+    // A notice, or the keyboard of a phone, takes room: the newest message stays in view.
+    let wasAtEnd = true;
+    this.scroller.addEventListener("scroll", () => (wasAtEnd = this.isAtEnd()), { passive: true });
+    this.resizing = new ResizeObserver(() => {
+      if (wasAtEnd && this.isShown()) this.scroller.scrollTop = this.scroller.scrollHeight;
+      look();
+    });
     this.resizing.observe(this.scroller);
     this.element = h(
       "section",
@@ -148,13 +154,15 @@ export class Chat {
     else if (!queue.isOffline && !queue.state.paused) this.isPaused = /paused/.test(banner);
     setText(this.summary, this.isPaused ? `Sending is paused. ${summaryOf(counts)}` : summaryOf(counts));
     // While offline the bar has these two.
-    this.sendAll.hidden = counts.queued === 0 || queue.isOffline;
-    this.review.hidden = unsent(counts) === 0 || queue.isOffline;
-    this.retryAll.hidden = counts.failed === 0;
-    this.clear.hidden = unsent(counts) === 0;
-    // Offline it may be unknown; then both are offered.
-    this.pause.hidden = this.isPaused === true;
-    this.resume.hidden = this.isPaused === false;
+    setHidden(
+      [this.sendAll, counts.queued === 0 || queue.isOffline],
+      [this.review, unsent(counts) === 0 || queue.isOffline],
+      [this.retryAll, counts.failed === 0],
+      [this.clear, unsent(counts) === 0],
+      // Offline it may be unknown; then both are offered.
+      [this.pause, this.isPaused === true],
+      [this.resume, this.isPaused === false],
+    );
     this.draw(this.isAtEnd());
   }
 
@@ -360,7 +368,13 @@ export class Chat {
       bubble.update(message, this.explanations.get(message.id) ?? null);
       kept.set(message.id, bubble);
     }
-    for (const [id, bubble] of this.bubbles) if (!kept.has(id)) bubble.element.remove();
+    for (const [id, { element }] of this.bubbles) {
+      if (kept.has(id)) continue;
+      const beside = element.nextElementSibling ?? element.previousElementSibling;
+      const hadFocus = element.contains(document.activeElement);
+      element.remove();
+      if (hadFocus) focusOn(beside?.querySelector("button") ?? this.compose.text);
+    }
     this.bubbles = kept;
     place(
       this.list,

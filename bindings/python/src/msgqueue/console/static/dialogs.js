@@ -1,6 +1,6 @@
 /** Dialogs: the browser keeps the focus inside, closes them by Escape, and gives the focus back. */
 
-import { fill, h, newId } from "./dom.js";
+import { fill, focusOn, h, newId } from "./dom.js";
 import { icon } from "./icons.js";
 
 /**
@@ -13,7 +13,6 @@ import { icon } from "./icons.js";
  */
 export function openDialog({ title, kind = "", content }) {
   const id = newId();
-  const origin = document.activeElement;
   const element = h(
     "dialog",
     { class: kind, "aria-labelledby": id },
@@ -35,13 +34,16 @@ export function openDialog({ title, kind = "", content }) {
   });
   const closed = new Promise((resolve) => {
     element.addEventListener("close", () => {
+      placeRegions();
       element.remove();
-      if (!origin?.isConnected) document.getElementById("content").focus();
+      // What had the focus is gone, or hidden.
+      if (document.activeElement === document.body) focusOn(fallback());
       resolve(element.returnValue);
     });
   });
   document.body.append(element);
   element.showModal();
+  placeRegions();
   return { element, closed, close: (value = "") => element.close(value) };
 }
 
@@ -72,6 +74,25 @@ export async function ask({ title, text, answers }) {
   );
   foot.querySelector('[data-answer="cancel"]')?.focus();
   return dialog.closed;
+}
+
+/** The dialog on top; null without one. */
+const top = () => [...document.querySelectorAll("dialog[open]")].pop() ?? null;
+
+/** Outside the dialog on top nothing can be read or pressed: the notices and the toast are in it. */
+function placeRegions() {
+  for (const id of ["toasts", "notices"]) {
+    const region = document.getElementById(id);
+    const place = top() ?? document.body;
+    if (region.parentElement !== place) place.append(region);
+  }
+}
+
+/** What gets the focus when that which had it before the dialog is gone: the row in its place. */
+function fallback() {
+  return (top() ?? document.getElementById("content")).querySelector(
+    '.dialog-head button, .window [tabindex="0"]:not([hidden])',
+  );
 }
 
 function isOutside(element, event) {

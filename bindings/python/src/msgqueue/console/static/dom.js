@@ -60,6 +60,30 @@ export function foreign(text, className) {
   return h("bdi", { class: className, dir: "auto" }, text);
 }
 
+/**
+ * Hides and shows elements. If the focus was in one that is hidden then, one that is shown in its place gets the focus,
+ * or else a control beside it.
+ * @param {...[HTMLElement, boolean]} elements Each with whether it is hidden.
+ */
+export function setHidden(...elements) {
+  const focused = document.activeElement;
+  const appeared = elements.find(([element, isHidden]) => element.hidden && !isHidden)?.[0];
+  for (const [element, isHidden] of elements) if (element.hidden !== isHidden) element.hidden = isHidden;
+  if (!elements.some(([element, isHidden]) => isHidden && element.contains(focused))) return;
+  const controls = [...focused.parentElement.querySelectorAll("button, a")];
+  const place = controls.indexOf(focused);
+  const beside = [appeared, ...controls.slice(place), ...controls.slice(0, place).reverse()];
+  focusOn(beside.find((each) => each?.checkVisibility()));
+}
+
+/**
+ * Gives the focus to an element or, without one, to the content: never to nothing, where the keyboard has no place.
+ * @param {HTMLElement|null|undefined} element
+ */
+export function focusOn(element) {
+  (element ?? document.getElementById("content")).focus({ preventScroll: true });
+}
+
 let ids = 0;
 
 /** @returns {string} An id that no other element has. */

@@ -271,8 +271,7 @@ async function edit(server, fields, editedAt) {
   try {
     await server.call("edit", { ...fields, if_edited_ms: editedAt });
   } catch (problem) {
-    const isUnknown = problem instanceof CallError && problem.code === "INVALID" && /if_edited_ms/.test(problem.message);
-    if (!isUnknown) throw problem;
+    if (!(problem instanceof CallError) || !problem.message.includes("unknown field if_edited_ms")) throw problem;
     await server.call("edit", fields);
   }
 }
@@ -281,8 +280,9 @@ const contentOf = ({ body, body_base64: coded }) => body ?? `base64 ${coded}`;
 
 /** Why a message cannot be edited here; "": it can. */
 function refusalOf(message) {
-  if (!isText(message)) return `This message is not text and cannot be edited here. It has ${bytes(message.body_size)}.`;
+  const size = bytes(message.body_size);
+  if (!isText(message)) return `This message is not text and cannot be edited here. It has ${size}.`;
   if (message.body_size > LONGEST)
-    return `This message has ${bytes(message.body_size)}. Texts of more than ${bytes(LONGEST)} cannot be edited here.`;
+    return `This message has ${size}. Texts of more than ${bytes(LONGEST)} cannot be edited here.`;
   return "";
 }

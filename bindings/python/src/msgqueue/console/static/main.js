@@ -45,7 +45,7 @@ async function start() {
     return;
   }
   server.store = number;
-  const notices = new Notices(place("notices"));
+  const notices = new Notices(place("notices"), queue);
   const actions = new Actions(server, queue, notices, new Drafts(store.path));
   const app = { server, queue, actions, notices, session: { ...store, version: session.version } };
   app.router = new Router((route) => show(app, route));

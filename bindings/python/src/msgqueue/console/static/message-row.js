@@ -51,6 +51,7 @@ export class MessageRow {
 
   /** @param {object} message */
   update(message) {
+    if (message.id !== this.message?.id) delete this.element.dataset.left;
     this.message = message;
     const status = this.queue.statusOf(message);
     setText(this.preview, previewOf(message));
@@ -61,11 +62,26 @@ export class MessageRow {
     setAttribute(this.element, "data-id", message.id);
     setAttribute(this.element, "data-status", status);
     const isFree = status === "queued" || status === "failed";
-    this.send.hidden = status !== "queued";
-    this.retry.hidden = status !== "failed";
-    this.edit.hidden = !isFree;
     setText(this.edit.lastChild, this.drafts.get(ofEdit(message.id)) ? "Edit draft" : "Edit");
-    this.remove.hidden = !isFree;
+    this.show(
+      [this.send, status === "queued"],
+      [this.retry, status === "failed"],
+      [this.edit, isFree],
+      [this.remove, isFree],
+    );
+  }
+
+  /** Shows the controls that apply. The focus of one that goes waits on the row until it is back. */
+  show(...controls) {
+    const { activeElement: focused } = document;
+    for (const [control, isShown] of controls) control.hidden = !isShown;
+    const { dataset } = this.element;
+    const left = controls.find(([control]) => control.dataset.control === dataset.left)?.[0];
+    if (focused !== this.open) delete dataset.left;
+    else if (left && !left.hidden) left.focus({ preventScroll: true });
+    if (!focused?.hidden || !this.element.contains(focused)) return;
+    this.open.focus({ preventScroll: true });
+    dataset.left = focused.dataset.control;
   }
 }
 

@@ -1,6 +1,6 @@
 /** The queue: every unsent message, in the order of sending. */
 
-import { foreign, h, setAttribute, setText } from "./dom.js";
+import { foreign, h, setAttribute, setHidden, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { LONGEST, MessagePages } from "./message-pages.js";
 import { MessageRow } from "./message-row.js";
@@ -138,11 +138,13 @@ export class QueueView {
     document.title = `(${count(unsent(queue.counts))}) Queue · msgqueue`;
     setText(this.reason, this.reasonText(counts));
     // While offline the bar has this button.
-    this.sendAll.hidden = counts.queued === 0 || queue.isOffline;
-    this.sendFailed.hidden = counts.queued === 0 || counts.failed === 0 || queue.isOffline || queue.state.paused;
-    this.retryAll.hidden = counts.failed === 0;
-    this.pause.hidden = queue.state.paused;
-    this.resume.hidden = !queue.state.paused;
+    setHidden(
+      [this.sendAll, counts.queued === 0 || queue.isOffline],
+      [this.sendFailed, counts.queued === 0 || counts.failed === 0 || queue.isOffline || queue.state.paused],
+      [this.retryAll, counts.failed === 0],
+      [this.pause, queue.state.paused],
+      [this.resume, !queue.state.paused],
+    );
     const isBusy = queue.running.has("drain") || (queue.state.draining && !queue.state.paused && !queue.isOffline);
     setAttribute(this.sendAll, "aria-disabled", isBusy ? "true" : null);
     setAttribute(this.sendFailed, "aria-disabled", isBusy ? "true" : null);
@@ -161,7 +163,7 @@ export class QueueView {
   updateBody() {
     const isEmpty = this.pages.isLoaded && this.pages.total === 0;
     this.empty.hidden = !isEmpty;
-    this.list.element.hidden = isEmpty;
+    setHidden([this.list.element, isEmpty]);
     this.more.hidden = this.pages.total <= LONGEST;
   }
 

@@ -1,6 +1,6 @@
 /** The toast of mode ask: connected, send what is queued? At most one is shown. */
 
-import { fill, h } from "./dom.js";
+import { fill, focusOn, h } from "./dom.js";
 import { icon } from "./icons.js";
 import { queueLink } from "./router.js";
 import { bytes, plural, relativeTime } from "./words.js";
@@ -70,7 +70,9 @@ export class Toast {
   hide() {
     clearTimeout(this.timer);
     this.expires = 0;
+    const hadFocus = this.region.contains(document.activeElement);
     if (this.region.firstChild) fill(this.region);
+    if (hadFocus) focusOn(null);
   }
 
   accept() {

@@ -4,7 +4,7 @@
  * Keyboard: one row is active; Up, Down, Page Up, Page Down, Home and End move it, Tab goes to the controls in it.
  */
 
-import { h, setAttribute } from "./dom.js";
+import { focusOn, h, setAttribute } from "./dom.js";
 import { LONGEST } from "./message-pages.js";
 
 /** Rows above and below those in view. */
@@ -87,6 +87,8 @@ export class WindowedList {
     );
     this.space.style.height = `${length * rowHeight}px`;
     this.active = Math.min(this.active, Math.max(length - 1, 0));
+    // Tab leads to a row in view, wherever the mouse has scrolled.
+    if (!this.pendingFocus && !this.space.contains(document.activeElement)) this.active = this.nearestInView();
     this.pages.want(from, to);
     this.place(from, to);
     this.focusPending();
@@ -128,12 +130,21 @@ export class WindowedList {
 
   release(id, row) {
     const hadFocus = row.element.contains(document.activeElement);
-    const control = document.activeElement?.dataset?.control;
+    const control = row.element.dataset.left ?? document.activeElement?.dataset?.control;
     this.rows.delete(id);
     row.element.remove();
     this.spare.push(row);
     // The row that takes its place gets the focus.
     if (hadFocus && this.length > 0) this.pendingFocus = { index: this.active, control };
+    else if (hadFocus) focusOn(null);
+  }
+
+  /** The number of the row in view that is nearest to the active one. */
+  nearestInView() {
+    const { scrollTop, clientHeight } = this.element;
+    const first = Math.ceil(scrollTop / this.rowHeight);
+    const last = Math.max(Math.floor((scrollTop + clientHeight) / this.rowHeight) - 1, first);
+    return Math.max(Math.min(Math.max(this.active, first), last, this.length - 1), 0);
   }
 
   indexOf(id) {
@@ -154,6 +165,10 @@ export class WindowedList {
 
   move(event) {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.key === "Tab") {
+      this.enterView(event);
+      return;
+    }
     const page = Math.max(Math.floor(this.element.clientHeight / this.rowHeight) - 1, 1);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     const step = steps[event.key];
@@ -164,6 +179,16 @@ export class WindowedList {
     this.active = index;
     this.reveal(index);
     // Now, so that the next key already acts on the new row.
+    this.draw();
+  }
+
+  /** Leads Tab from a row that was scrolled out of view to one in view. */
+  enterView(event) {
+    const index = this.nearestInView();
+    if (Math.abs(index - this.active) < 2) return;
+    event.preventDefault();
+    this.active = index;
+    this.pendingFocus = { index };
     this.draw();
   }
 
