@@ -1262,6 +1262,10 @@ msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limi
 msgq_result msgq_conversations_by_time(msgq_queue *queue, int64_t before_time_ms, uint64_t before,
                                        uint32_t limit, msgq_conversation_page **out);
 
+/* The page of one conversation. Errors: NOT_FOUND (no messages). */
+msgq_result msgq_get_conversation(msgq_queue *queue, const char *conversation,
+                                  msgq_conversation_page **out);
+
 /*
  * Gives a conversation a title for people: at most 255 bytes without control characters; NULL or ""
  * removes it. It is kept while messages come and go, also when pruning removes the last one, until

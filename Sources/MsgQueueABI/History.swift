@@ -40,6 +40,18 @@ public func msgq_conversations_by_time(
     }
 }
 
+@_cdecl("msgq_get_conversation") @implementation
+public func msgq_get_conversation(
+    _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let name = try name(try require(conversation, "conversation"), "conversation")
+        let out = try require(out, "out")
+        try write([try engine.conversation(name)], to: out)
+    }
+}
+
 private func write(_ page: [Conversation], to out: UnsafeMutablePointer<OpaquePointer?>) throws(QueueError) {
     let memory = try Block.make { block in
         block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: conversationsMark, count: page.count))

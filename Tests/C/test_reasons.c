@@ -127,6 +127,17 @@ TEST(I9_conversations_say_whether_they_are_paused) {
       CHECK_NUMBER(round == 0 && strcmp(conversation->name, "ana") == 0, conversation->paused);
     }
     msgq_conversations_free(page);
+    REQUIRE_OK(msgq_get_conversation(scene.queue, "ana", &page));
+    REQUIRE(msgq_conversations_size(page) == 1);
+    CHECK_TEXT("ana", msgq_conversations_at(page, 0)->name);
+    CHECK_TEXT("a", msgq_conversations_at(page, 0)->last->id);
+    CHECK_NUMBER(1, msgq_conversations_at(page, 0)->counts->queued);
+    CHECK_NUMBER(round == 0, msgq_conversations_at(page, 0)->paused);
+    msgq_conversations_free(page);
+    page = NULL;
+    CHECK_RESULT(MSGQ_NOT_FOUND, msgq_get_conversation(scene.queue, "nobody", &page));
+    CHECK_RESULT(MSGQ_INVALID, msgq_get_conversation(scene.queue, NULL, &page));
+    CHECK(page == NULL);
     /* The pause of the queue is not one of its conversations. */
     CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, NULL));
     CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, "ana"));

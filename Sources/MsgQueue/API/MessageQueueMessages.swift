@@ -119,6 +119,11 @@ extension MessageQueue {
         try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
     }
 
+    /// Returns one conversation.
+    ///
+    /// - Throws: `.notFound`: it has no messages.
+    public func conversation(named name: String) throws(Error) -> Conversation { Conversation(try engine.conversation(name)) }
+
     /// Returns a page of conversations in the order of their newest messages by time.
     ///
     /// - Parameters:

@@ -16,6 +16,7 @@ struct ControlCalls: Sendable {
         case .conversationsByTime(let before, let limit):
             return Self.answer(try engine.conversationsByTime(before: before, limit: limit), limit)
         case .setTitle(let title, let conversation): try engine.setTitle(title, of: conversation)
+        case .conversation(let name): return JSONValue(try engine.conversation(name))
         case .minutes: return ["minutes": .array(try engine.minutes().map { JSONValue($0) })]
         case .stats: return JSONValue(try engine.statistics().0)
         case .statsText: return ["text": .string(try Metrics.prometheus(of: [engine]))]

@@ -31,6 +31,11 @@ extension Engine {
         return try reading { () throws(QueueError) in try reader.conversations(.bySequence(before: before), limit: limit) }
     }
 
+    package func conversation(_ name: String) throws(QueueError) -> Conversation {
+        try DraftRule.check(conversation: name)
+        return try reading { () throws(QueueError) in try reader.conversation(Name(name)) }
+    }
+
     /// Returns conversations in the order of their newest messages by time. `before`: the place of the last one of the page before.
     package func conversationsByTime(before: TimePlace?, limit: Int) throws(QueueError) -> [Conversation] {
         guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }

@@ -24,10 +24,7 @@ final class QueueReader {
     }
 
     func list(_ filter: Filter) throws(QueueError) -> [Message] {
-        let rows = try store.page(filter, sending: writes.sendingSequences) { error in
-            Log.error("\(store.path): \(error.detail)")
-            events.emit(.storage(error))
-        }
+        let rows = try store.page(filter, sending: writes.sendingSequences, damaged: report)
         var page: [Message] = []
         for row in rows { page.append(try message(row, withBody: !filter.withoutBodies)) }
         if filter.withReasons { try addReasons(to: &page, rows) }
@@ -85,19 +82,29 @@ final class QueueReader {
 
     /// Returns conversations with their newest messages by time, newest first.
     func conversations(_ page: Store.OutlinePage, limit: Int) throws(QueueError) -> [Conversation] {
-        let outlines = try store.conversations(page, limit: limit) { error in
-            Log.error("\(store.path): \(error.detail)")
-            events.emit(.storage(error))
+        var found: [Conversation] = []
+        for outline in try store.conversations(page, limit: limit, damaged: report) { found.append(try conversation(outline)) }
+        return found
+    }
+
+    func conversation(_ name: Name) throws(QueueError) -> Conversation {
+        guard let outline = try store.outline(of: name, damaged: report) else {
+            throw QueueError(.notFound, "the conversation has no messages: \(name.text)")
         }
-        var page: [Conversation] = []
-        for outline in outlines {
-            page.append(
-                Conversation(
-                    name: outline.name.text, counts: writes.withSending(outline.counts, outline.name),
-                    last: try message(outline.last, withBody: false), title: outline.title,
-                    isPaused: context.core.scheduler.isPaused(byName: outline.name)))
-        }
-        return page
+        return try conversation(outline)
+    }
+
+    private func conversation(_ outline: Store.Outline) throws(QueueError) -> Conversation {
+        Conversation(
+            name: outline.name.text, counts: writes.withSending(outline.counts, outline.name),
+            last: try message(outline.last, withBody: false), title: outline.title,
+            isPaused: context.core.scheduler.isPaused(byName: outline.name))
+    }
+
+    /// Tells of a damaged row that was found.
+    private func report(_ error: QueueError) {
+        Log.error("\(store.path): \(error.detail)")
+        events.emit(.storage(error))
     }
 
     var storePath: String { store.path }

@@ -26,6 +26,14 @@ extension Store {
         return try readConversations(page, limit, mayDiffer: true, damaged) ?? []
     }
 
+    /// Returns one conversation; nil: it has no messages.
+    package func outline(of name: Name, damaged: (QueueError) -> Void) throws(QueueError) -> Outline? {
+        let newest = Filter(
+            conversation: name.text, statuses: .all, limit: 1, newestFirst: true, withoutBodies: true, order: .time)
+        guard let last = try page(newest, sending: [], damaged: damaged).first else { return nil }
+        return Outline(name: name, counts: try counts(of: name), last: last, title: try title(of: name))
+    }
+
     /// Returns the highest sequence number of the conversation of which this message is the newest by time; otherwise that of the message.
     private func highestSequence(forNewest sequence: Int64) throws(QueueError) -> Int64 {
         guard hasTimes else { return sequence }

@@ -8,6 +8,7 @@ package enum ControlCall: Sendable, Equatable {
     case conversations(before: Int64, limit: Int)
     /// nil: from the first.
     case conversationsByTime(before: TimePlace?, limit: Int)
+    case conversation(String)
     case setTitle(String, conversation: String)
     case stats
     case statsText

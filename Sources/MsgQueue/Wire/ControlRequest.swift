@@ -83,6 +83,7 @@ package struct ControlRequest: Sendable {
         case "attempts": return .attempts(fields.message)
         case "counts": return .counts(conversation: fields.conversation)
         case "conversations": return try conversations(fields)
+        case "conversation": return .conversation(fields.conversation ?? "")
         case "set_title": return .setTitle(fields.text("title") ?? "", conversation: fields.conversation ?? "")
         case "stats": return .stats
         case "stats_text": return .statsText

@@ -39,6 +39,7 @@ package struct ControlRule: Sendable {
                 Field(name: "before", kind: .integer(0...Int64.max)), limit, order,
                 Field(name: "before_time_ms", kind: .integer(0...Int64.max)),
             ]),
+        ControlRule(call: "conversation", fields: [Field(name: "conversation", kind: .text, isRequired: true)]),
         ControlRule(
             call: "set_title",
             fields: [Field(name: "conversation", kind: .text, isRequired: true), Field(name: "title", kind: .text, isRequired: true)]),

@@ -71,6 +71,7 @@ static void history_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_NUMBER(4711, explanation.until_ms);
   CHECK_RESULT(expected, msgq_conversations(queue, 0, 10, &page));
   CHECK_RESULT(expected, msgq_conversations_by_time(queue, 0, 0, 10, &page));
+  CHECK_RESULT(expected, msgq_get_conversation(queue, "ana", &page));
   CHECK(page == NULL);
   CHECK_RESULT(expected, msgq_set_title(queue, "ana", "Ana"));
   CHECK_RESULT(expected, msgq_stats(queue, &statistics));

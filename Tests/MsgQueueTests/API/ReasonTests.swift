@@ -19,6 +19,8 @@ import MsgQueue
         for message in listed { #expect(message.explanation == (try queue.explain(message.id))) }
         #expect(try queue.list().allSatisfy { $0.explanation == nil })
         #expect(try queue.conversations().map(\.isPaused) == [true, false])
+        #expect(try queue.conversation(named: "ben").isPaused && queue.conversation(named: "ana").counts.queued == 2)
+        #expect(throws: MessageQueue.Error.self) { try queue.conversation(named: "nobody") }
         try await queue.close()
     }
 }

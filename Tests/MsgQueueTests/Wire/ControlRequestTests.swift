@@ -39,6 +39,7 @@ import Testing
                 #""list","order":"time","after":5,"after_time_ms":8"#,
                 .list(Filter(after: 5, withoutBodies: true, order: .time, afterTime: 8))
             ),
+            (#""conversation","conversation":"a""#, .conversation("a")),
             (#""set_title","conversation":"a","title":"Ana""#, .setTitle("Ana", conversation: "a")),
             (#""enqueue","body":"","time_ms":5"#, .enqueue(ControlDraft(time: 5))),
             (#""record","sender":"Ana","body":"","time_ms":5"#, .record(ControlDraft(time: 5), sender: "Ana")),

@@ -6,8 +6,10 @@ import asyncio
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from conftest import Opener
-from msgqueue import MessageQueue, Mode, Outcome, Reason, RetryPolicy, Status, aio, control
+from msgqueue import MessageQueue, Mode, NotFoundError, Outcome, Reason, RetryPolicy, Status, aio, control
 
 
 def filled(queue: MessageQueue) -> None:
@@ -42,6 +44,11 @@ def test_I9_a_list_with_reasons_says_what_explain_says(opened: Opener) -> None:
         assert (message.explanation.text, message.explanation.behind) == (single.text, single.behind)
         assert message.explanation.retries == single.retries == 2
     assert [message.explanation for message in queue.list()] == [None] * 5
+    dana = queue.conversation("dana")
+    assert (dana.counts.queued, dana.last.id, dana.paused) == (2, "behind", False)
+    assert queue.conversation("ana").paused
+    with pytest.raises(NotFoundError):
+        queue.conversation("nobody")
     assert {found.name: found.paused for found in queue.conversations()} == {
         "ana": True,
         "ben": False,

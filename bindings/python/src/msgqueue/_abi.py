@@ -547,6 +547,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_list_free": (None, [_owned]),
     "msgq_count": (c_int, [_queue, c_char_p, POINTER(Counts)]),
     "msgq_conversations": (c_int, [_queue, c_uint64, c_uint32, _out]),
+    "msgq_get_conversation": (c_int, [_queue, c_char_p, _out]),
     "msgq_conversations_by_time": (c_int, [_queue, c_int64, c_uint64, c_uint32, _out]),
     "msgq_set_title": (c_int, [_queue, c_char_p, c_char_p]),
     "msgq_conversations_size": (c_size_t, [_owned]),

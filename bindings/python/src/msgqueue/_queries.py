@@ -164,6 +164,20 @@ class Queries:
             lambda queue, page: lib.msgq_conversations_by_time(queue, time, sequence, most, page)
         )
 
+    def conversation(self, name: str) -> Conversation:
+        """Returns one conversation.
+
+        Args:
+            name: The conversation.
+
+        Raises:
+            NotFoundError: It has no messages.
+        """
+        text = _arguments.text("name", name)
+        lib = self._handle.lib
+        (found,) = self._conversations(lambda queue, page: lib.msgq_get_conversation(queue, text, page))
+        return found
+
     def _conversations(self, read: Callable[[int, ctypes.c_void_p], int]) -> builtins.list[Conversation]:
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()

@@ -361,6 +361,7 @@ class MessageQueue:
 
     stats: Final = forward("_queries", Queries.stats)
     minutes: Final = forward("_queries", Queries.minutes)
+    conversation: Final = forward("_queries", Queries.conversation)
     prometheus: Final = forward("_queries", Queries.prometheus)
     state: Final = forward("_queries", Queries.state)
     banner: Final = forward("_queries", Queries.banner)

@@ -359,6 +359,7 @@ class MessageQueue:
 
     stats: Final = reads(PolledQueue.stats)
     minutes: Final = reads(PolledQueue.minutes)
+    conversation: Final = reads(PolledQueue.conversation)
     prometheus: Final = reads(PolledQueue.prometheus)
     state: Final = reads(PolledQueue.state)
     banner: Final = reads(PolledQueue.banner)

@@ -17,7 +17,8 @@ from ._store import Json
 # The calls of the control socket that a page may make: none that writes other files, or marks messages.
 _CALLS: Final = frozenset(
     (
-        *("list", "get", "explain", "attempts", "counts", "conversations", "stats", "minutes", "state", "banner"),
+        *("list", "get", "explain", "attempts", "counts", "conversations", "conversation"),
+        *("stats", "minutes", "state", "banner"),
         *("drain", "retry", "retry_all", "send_now", "edit", "delete", "clear", "pause", "resume", "enqueue"),
         "withdraw_prompt",
     )

@@ -19,6 +19,9 @@ export function setBadge(element, status) {
   fill(element, icon(name), label);
 }
 
+/** @returns {HTMLElement} The mark of a paused conversation. */
+export const pausedBadge = () => h("span", { class: "badge grey" }, icon("pause"), "Paused");
+
 /**
  * The numbers of a conversation or of the queue, without those that are zero.
  * @param {object} counts

@@ -48,8 +48,7 @@ export class Chat {
     this.pending = null;
     this.isEnded = false;
     this.work = oneByOne(() => this.readAll());
-    /** Whether this conversation is paused, as far as it is known. */
-    this.isPaused = null;
+    this.isPaused = false;
     this.build();
     this.listeners = [
       ["messages", (event) => this.follow(event.detail)],
@@ -148,10 +147,11 @@ export class Chat {
 
   updateHead() {
     const { queue } = this;
-    const { counts, banner, conversation } = queue.scope;
+    const { counts, conversation, paused } = queue.scope;
     if (!queue.state || !counts || conversation !== this.conversation) return;
-    if (queue.state.paused_conversations === 0) this.isPaused = false;
-    else if (!queue.isOffline && !queue.state.paused) this.isPaused = /paused/.test(banner);
+    // A conversation without messages is not known to the queue.
+    if (paused !== null) this.isPaused = paused;
+    else if (queue.state.paused_conversations === 0) this.isPaused = false;
     setText(this.summary, this.isPaused ? `Sending is paused. ${summaryOf(counts)}` : summaryOf(counts));
     // While offline the bar has these two.
     setHidden(
@@ -159,9 +159,8 @@ export class Chat {
       [this.review, unsent(counts) === 0 || queue.isOffline],
       [this.retryAll, counts.failed === 0],
       [this.clear, unsent(counts) === 0],
-      // Offline it may be unknown; then both are offered.
-      [this.pause, this.isPaused === true],
-      [this.resume, this.isPaused === false],
+      [this.pause, this.isPaused],
+      [this.resume, !this.isPaused],
     );
     this.draw(this.isAtEnd());
   }

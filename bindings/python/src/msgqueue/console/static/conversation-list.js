@@ -1,6 +1,6 @@
 /** The conversations, the one with the newest message by time first. */
 
-import { countBadges } from "./badge.js";
+import { countBadges, pausedBadge } from "./badge.js";
 import { fill, foreign, h, newId, setAttribute } from "./dom.js";
 import { oneByOne } from "./one-by-one.js";
 import { conversationLink } from "./router.js";
@@ -39,12 +39,14 @@ export class ConversationList {
     );
     this.follow = () => this.schedule();
     this.queue.addEventListener("messages", this.follow);
+    this.queue.addEventListener("event:paused", this.follow);
     this.load();
   }
 
   end() {
     clearTimeout(this.timer);
     this.queue.removeEventListener("messages", this.follow);
+    this.queue.removeEventListener("event:paused", this.follow);
   }
 
   showMore() {
@@ -103,14 +105,14 @@ export class ConversationList {
       [...this.list.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
   }
 
-  item({ name, counts, last, title }) {
+  item({ name, counts, last, title, paused }) {
     const id = newId();
     const link = h(
       "a",
       { href: conversationLink(name), "aria-describedby": id },
       h("span", { class: "item-head" }, foreign(title ?? conversationName(name), "name"), timeElement(last.time_ms)),
       h("span", { class: "item-text", id }, this.prefix(last), foreign(last.preview || "(empty)")),
-      h("span", { class: "badges" }, ...countBadges(counts)),
+      h("span", { class: "badges" }, paused && pausedBadge(), ...countBadges(counts)),
     );
     setAttribute(link, "aria-current", name === this.selected ? "page" : null);
     return h("li", {}, link);

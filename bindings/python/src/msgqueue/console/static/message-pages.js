@@ -45,6 +45,14 @@ export class MessagePages extends EventTarget {
   }
 
   /**
+   * @param {string} id
+   * @returns {object|undefined} The message, if its row is loaded.
+   */
+  find(id) {
+    return this.rows.find((message) => message.id === id);
+  }
+
+  /**
    * Loads the rows from `from` to before `to`, and "change" follows.
    * @param {number} from
    * @param {number} to
@@ -198,6 +206,7 @@ export class MessagePages extends EventTarget {
     const { messages } = await this.server.call("list", {
       ...fields,
       statuses,
+      reasons: true,
       ...(conversation !== null && { conversation }),
     });
     return messages;

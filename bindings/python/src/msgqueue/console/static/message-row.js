@@ -5,16 +5,18 @@ import { ofEdit } from "./drafts.js";
 import { h, newId, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { setTime, timeElement } from "./times.js";
-import { conversationName, failureSentence, plural } from "./words.js";
+import { reasonOf } from "./reasons.js";
+import { conversationName } from "./words.js";
 
 export class MessageRow {
   /**
    * @param {import("./queue.js").Queue} queue
    * @param {import("./actions.js").Actions} actions
    * @param {(message: object) => void} open
+   * @param {(id: string) => object|undefined} find Returns another message of the list, if it is loaded.
    */
-  constructor(queue, actions, open) {
-    Object.assign(this, { queue, drafts: actions.drafts });
+  constructor(queue, actions, open, find) {
+    Object.assign(this, { queue, drafts: actions.drafts, find });
     this.message = null;
     const id = newId();
     this.preview = h("bdi", { class: "preview", dir: "auto", id });
@@ -58,7 +60,10 @@ export class MessageRow {
     setText(this.conversation, conversationName(message.conversation));
     setBadge(this.badge, status);
     setTime(this.time, message.time_ms);
-    setText(this.detail, detail(message, status));
+    const reason = reasonOf(message, status, this.find);
+    setText(this.detail, reason);
+    setAttribute(this.detail, "title", reason || null);
+    setAttribute(this.detail, "data-reason", status === "queued" ? (message.explanation?.reason ?? null) : null);
     setAttribute(this.element, "data-id", message.id);
     setAttribute(this.element, "data-status", status);
     const isFree = status === "queued" || status === "failed";
@@ -107,9 +112,4 @@ function control(iconName, label, describedBy, run) {
     icon(iconName),
     h("span", { class: "control-label" }, label),
   );
-}
-
-function detail(message, status) {
-  if (status === "failed" && message.failure) return failureSentence(message);
-  return message.attempts > 0 ? plural(message.attempts, "attempt") : "";
 }

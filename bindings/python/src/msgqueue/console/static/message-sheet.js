@@ -96,6 +96,7 @@ export async function openMessage(app, id) {
         {},
         h("p", {}, code === "behind" || code === "blocked" ? "Behind another message. " : "", text),
         until > 0 && h("p", { class: "quiet" }, `Until ${exactTime(until)}`),
+        code === "paused" && resume(message),
         behind &&
           h(
             "button",
@@ -105,6 +106,19 @@ export async function openMessage(app, id) {
       ),
     );
   };
+
+  /** Ends the pause that holds the message: that of the queue, or of its conversation. */
+  const resume = ({ conversation }) =>
+    h(
+      "button",
+      {
+        type: "button",
+        "data-action": "resume",
+        onclick: () => actions.resume(queue.state?.paused ? null : conversation),
+      },
+      icon("play"),
+      queue.state?.paused ? "Resume the queue" : "Resume this conversation",
+    );
 
   const follow = ({ detail: { everything, ids, removed } }) => {
     // What it waits for may have changed with any other message.

@@ -5,6 +5,7 @@ import { icon } from "./icons.js";
 import { LONGEST, MessagePages } from "./message-pages.js";
 import { MessageRow } from "./message-row.js";
 import { openMessage } from "./message-sheet.js";
+import { countsDown } from "./reasons.js";
 import { WindowedList } from "./windowed-list.js";
 import { conversationLink, queueLink } from "./router.js";
 import { conversationName, count, unsent } from "./words.js";
@@ -34,17 +35,25 @@ export class QueueView {
     this.list = new WindowedList(
       this.pages,
       "Messages in the order of sending",
-      () => new MessageRow(this.queue, this.actions, (message) => openMessage(app, message.id)),
+      () =>
+        new MessageRow(
+          this.queue,
+          this.actions,
+          (message) => openMessage(app, message.id),
+          (id) => this.pages.find(id),
+        ),
     );
     this.build();
     this.listeners = [
-      [this.queue, "state", () => this.updateHead()],
+      [this.queue, "state", () => this.followState()],
       [this.queue, "messages", (event) => this.follow(event.detail)],
       [this.queue, "event:drain_finished", (event) => this.closeWhenSent(event.detail.report)],
       [this.pages, "change", () => this.updateBody()],
       [this.pages, "problem", (event) => this.queue.note(event.detail)],
     ];
     for (const [target, name, listener] of this.listeners) target.addEventListener(name, listener);
+    // Reasons with a time count down.
+    this.timer = setInterval(() => this.pages.rows.some(countsDown) && this.list.schedule(), 1_000);
     this.pages.reload();
     this.updateHead();
   }
@@ -126,8 +135,21 @@ export class QueueView {
 
   /** Ends the view. */
   end() {
+    clearInterval(this.timer);
     this.list.end();
     for (const [target, name, listener] of this.listeners) target.removeEventListener(name, listener);
+  }
+
+  /** What a message waits for may change with the queue, without an event of the message. */
+  followState() {
+    const { state } = this.queue;
+    const cause = JSON.stringify([
+      ...[state?.connectivity, state?.metered, state?.lifecycle, state?.paused, state?.paused_conversations],
+      ...[state?.has_transport, state?.storage_trouble, state?.reason, state?.draining],
+    ]);
+    if (this.cause !== undefined && this.cause !== cause) this.pages.reload();
+    this.cause = cause;
+    this.updateHead();
   }
 
   updateHead() {

@@ -23,8 +23,8 @@ export class Queue extends EventTarget {
     this.connection = "connecting";
     this.state = null;
     this.counts = null;
-    /** The conversation in view, or null, with its own counts and banner. */
-    this.scope = { conversation: null, counts: null, banner: "" };
+    /** The conversation in view, or null, with its own counts and banner, its title, and whether it is paused (null: unknown). */
+    this.scope = { conversation: null, counts: null, banner: "", title: null, paused: null };
     /** Messages whose retry was asked for and has not ended, with the time of the request. */
     this.retrying = new Map();
     /** What was asked for and is not answered yet: a second click does nothing. */
@@ -44,7 +44,7 @@ export class Queue extends EventTarget {
    */
   setScope(conversation) {
     if (this.scope.conversation === conversation && this.scope.counts) return;
-    this.scope = { conversation, counts: null, banner: "" };
+    this.scope = { conversation, counts: null, banner: "", title: null, paused: null };
     this.refresh();
   }
 
@@ -59,18 +59,30 @@ export class Queue extends EventTarget {
   async readOnce() {
     const { conversation } = this.scope;
     const inScope = conversation === null ? {} : { conversation };
-    const [state, counts, scoped, banner] = await Promise.all([
+    const [state, counts, scoped, banner, found] = await Promise.all([
       this.server.call("state"),
       this.server.call("counts"),
       conversation === null ? null : this.server.call("counts", inScope),
       this.server.call("banner", inScope),
+      conversation === null ? null : this.find(conversation),
     ]);
     [this.state, this.counts] = [state, counts];
     if (this.scope.conversation === conversation) {
-      this.scope = { conversation, counts: scoped ?? counts, banner: banner.text };
+      const { title = null, paused = null } = found ?? {};
+      this.scope = { conversation, counts: scoped ?? counts, banner: banner.text, title, paused };
     }
     if (this.connection !== "open") this.connection = "open";
     this.changed();
+  }
+
+  /** Returns a conversation, or null if it has no messages. */
+  async find(conversation) {
+    try {
+      return await this.server.call("conversation", { conversation });
+    } catch (problem) {
+      if (problem instanceof CallError && problem.code === "NOT_FOUND") return null;
+      throw problem;
+    }
   }
 
   /**

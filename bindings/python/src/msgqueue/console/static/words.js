@@ -109,6 +109,18 @@ export function exactTime(ms) {
 }
 
 /**
+ * @param {number} ms
+ * @param {number} now
+ * @returns {string} A time as a person says it: "16:40", and with its date on another day.
+ */
+export function clockTime(ms, now = Date.now()) {
+  const [then, today] = [new Date(ms), new Date(now)];
+  return then.toDateString() === today.toDateString()
+    ? then.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })
+    : then.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+/**
  * @param {string} name
  * @returns {string} The name of a conversation; the one without a name has one here.
  */
