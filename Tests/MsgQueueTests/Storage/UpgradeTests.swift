@@ -142,6 +142,21 @@ import Testing
             database.replaceSubrange(start..<start + bytes.count, with: bytes)
         }
 
+        /// Those of the pages on which it depends how the others are read: the first one, which has the header, the other pages of the schema,
+        /// and the one of `state`.
+        func criticalPages() throws -> [Int] {
+            let first = try #require(pages.first { $0.number == 1 }).bytes
+            func number(_ offset: Int, _ size: Int) -> Int { first[offset..<offset + size].reduce(0) { $0 << 8 | Int($1) } }
+            var critical: Set = [1]
+            if first[100] == 5 {
+                critical.insert(number(108, 4))
+                for cell in 0..<number(103, 2) { critical.insert(number(number(112 + 2 * cell, 2), 4)) }
+            }
+            let plain = try PlainDatabase(path)
+            critical.insert(Int(try plain.number("SELECT rootpage FROM sqlite_schema WHERE name = 'state'")))
+            return pages.map(\.number).filter(critical.contains)
+        }
+
         /// Writes the image of a power failure: the given pages of the checkpoint are on the disk, whole or `torn`: only some of their
         /// sectors, or others with random bytes.
         func writeImage(_ subset: Set<Int>, torn random: SeededGenerator?) throws {
@@ -215,28 +230,35 @@ import Testing
         #expect(try plain.rows("PRAGMA integrity_check") == [["ok"]], "\(what)")
     }
 
+    private static func subsets(of numbers: [Int]) -> [Set<Int>] {
+        (0..<1 << numbers.count).map { mask in Set(numbers.indices.filter { mask >> $0 & 1 == 1 }.map { numbers[$0] }) }
+    }
+
     @Test(arguments: Kind.allCases, [true, false])
     func D17_a_power_cut_in_the_first_checkpoint_after_an_upgrade_loses_nothing(kind: Kind, clean: Bool) throws {
         let scene = try Scene(kind, clean: clean)
         #expect(scene.pages.count >= 3 && scene.pages.contains { $0.number == 1 })
         let isSoak = ProcessInfo.processInfo.environment["MSGQ_SOAK"] != nil
         let numbers = scene.pages.map(\.number)
-        let most = isSoak ? 9 : 5
-        let subsets: [Set<Int>]
-        if numbers.count <= most {
-            subsets = (0..<1 << numbers.count).map { mask in Set(numbers.indices.filter { mask >> $0 & 1 == 1 }.map { numbers[$0] }) }
-        } else {
-            // Each page alone, all but each, and some at random.
-            var random = SeededGenerator(17)
-            subsets =
-                [[], Set(numbers)] + numbers.map { [$0] } + numbers.map { Set(numbers).subtracting([$0]) }
-                + (0..<(isSoak ? 400 : 12)).map { _ in Set(numbers.filter { _ in random.chance(50) }) }
+        try scene.writeImage(Set(numbers), torn: nil)
+        let critical = try scene.criticalPages()
+        #expect((2...6).contains(critical.count))
+        let rest = Set(numbers).subtracting(critical)
+        // Every subset of the critical pages, with none, some or (torn) others of the rest. Then each page alone, all but each, and some at random.
+        var random = SeededGenerator(17)
+        func some() -> Set<Int> { Set(numbers.filter { rest.contains($0) && random.chance(50) }) }
+        var images: [(subset: Set<Int>, isTorn: Bool)] = []
+        for subset in Self.subsets(of: critical) {
+            images += [(subset, false), (subset.union(some()), false), (subset.union(some()), true)]
+            if isSoak { images += [(subset, true), (subset.union(rest), false), (subset.union(rest), true)] }
         }
-        for (index, subset) in subsets.enumerated() {
-            for seed in [nil, UInt64(index)] {
-                try scene.writeImage(subset, torn: seed.map { SeededGenerator($0) })
-                try examine(scene, "pages \(subset.sorted()) of \(numbers), torn: \(seed.map { "\($0)" } ?? "no")")
-            }
+        var subsets = [Set(numbers)] + numbers.map { [$0] } + numbers.map { Set(numbers).subtracting([$0]) }
+        if isSoak, numbers.count <= 9 { subsets += Self.subsets(of: numbers) }
+        subsets += (0..<(isSoak ? 400 : 6)).map { _ in Set(numbers.filter { _ in random.chance(50) }) }
+        images += subsets.flatMap { [($0, false), ($0, true)] }
+        for (index, (subset, isTorn)) in images.enumerated() {
+            try scene.writeImage(subset, torn: isTorn ? SeededGenerator(UInt64(index)) : nil)
+            try examine(scene, "image \(index), pages \(subset.sorted()) of \(numbers)\(isTorn ? ", torn" : "")")
         }
     }
 
