@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-
 from msgqueue import relays
 from msgqueue.relays.targets import Target
 from servers import PATH, Broker, Client, Proxy, Received, free_port, wait_until
@@ -216,6 +215,8 @@ class Rabbit(Broker):
     patience = 240.0
     # It takes 5 s to 15 s to start.
     short_kills = 2
+    #: Where `run` connects to; "": the one that is there from the start.
+    virtual_host = ""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -297,7 +298,9 @@ class Rabbit(Broker):
         """Runs a function with a channel."""
 
         async def connected() -> Client:
-            link = await self.load("aio_pika").connect(f"amqp://guest:guest@127.0.0.1:{self.port}/", timeout=10)
+            link = await self.load("aio_pika").connect(
+                f"amqp://guest:guest@127.0.0.1:{self.port}/{self.virtual_host}", timeout=10
+            )
             async with link:
                 return await use(await link.channel())
 

@@ -408,6 +408,14 @@ def unverified_tls(broker: Broker, folder: Path, **options: Client) -> None:
         assert not bytes_read
 
 
+def without_tls(broker: Broker) -> None:
+    """A server that does not use TLS, although the relay does: nothing is sent."""
+    with broker.relay("t", tls=True, timeout=5) as relay:
+        outcome = relay(delivery())
+    assert outcome.verdict is Verdict.OFFLINE, outcome
+    assert outcome.text.startswith(f"127.0.0.1:{broker.port}"), outcome
+
+
 def holds(
     broker: Broker, relay: Client, folder: Path, text: str, mend: Callable[[], object], *, count: int = 300
 ) -> list[str]:

@@ -55,6 +55,10 @@ def test_B7_kafka_that_is_away_is_one_line_in_the_log(broker: KafkaMock) -> None
     checks.logs_one_line(broker)
 
 
+def test_B7_kafka_server_without_tls(broker: KafkaMock) -> None:
+    checks.without_tls(broker)
+
+
 def test_B7_kafka_that_dies_and_comes_back_is_one_line_for_each_change(broker: KafkaMock) -> None:
     checks.logs_one_line_for_each_restart(broker)
 

@@ -53,6 +53,10 @@ def test_B3_mqtt_that_is_away_is_one_line_in_the_log(broker: Mosquitto) -> None:
     checks.logs_one_line(broker)
 
 
+def test_B3_mqtt_server_without_tls(broker: Mosquitto) -> None:
+    checks.without_tls(broker)
+
+
 def test_B3_mqtt_that_dies_and_comes_back_is_one_line_for_each_change(broker: Mosquitto) -> None:
     checks.logs_one_line_for_each_restart(broker)
 

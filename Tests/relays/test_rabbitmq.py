@@ -69,6 +69,10 @@ def test_B6_rabbitmq_that_is_away_is_one_line_in_the_log(broker: Rabbit) -> None
     checks.logs_one_line(broker)
 
 
+def test_B6_rabbitmq_server_without_tls(broker: Rabbit) -> None:
+    checks.without_tls(broker)
+
+
 def test_B6_rabbitmq_that_dies_and_comes_back_is_one_line_for_each_change(broker: Rabbit) -> None:
     checks.logs_one_line_for_each_restart(broker)
 
@@ -244,25 +248,44 @@ def test_B6_rabbitmq_wrong_password(broker: Rabbit, tmp_path: Path) -> None:
     checks.in_order(broker, target, 300)
 
 
-def test_B6_rabbitmq_virtual_host(broker: Rabbit, tmp_path: Path) -> None:
-    """It is missing, and then the user may not use it."""
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_B6_rabbitmq_virtual_host(broker: Rabbit, tmp_path: Path, is_missing: bool) -> None:
+    """It is missing, or the user may not use it."""
     target = new_target("host")
-    url = f"amqp://guest:guest@127.0.0.1:{broker.port}/{target}"
-    with broker.to(url, target) as relay:
-        outcome = relay(delivery())
-        assert outcome.verdict is Verdict.OFFLINE
-        assert f"refused the virtual host '{target}'" in outcome.text, outcome.text
-    broker.control("add_vhost", target)
-    mend = lambda: broker.control("set_permissions", "-p", target, "guest", ".*", ".*", ".*")  # noqa: E731
-    checks.holds(broker, broker.to(url, target), tmp_path, f"refused the virtual host '{target}'", mend)
+    relay = broker.to(f"amqp://guest:guest@127.0.0.1:{broker.port}/{target}", target)
+    if not is_missing:
+        broker.control("add_vhost", target)
+
+    def mend() -> None:
+        if is_missing:
+            broker.control("add_vhost", target)
+        broker.control("set_permissions", "-p", target, "guest", ".*", ".*", ".*")
+
+    checks.holds(broker, relay, tmp_path, f"refused the virtual host '{target}'", mend)
+    broker.virtual_host = target
+    try:
+        checks.in_order(broker, target, 300)
+    finally:
+        broker.virtual_host = ""
 
 
-def test_B6_rabbitmq_alarm(broker: Rabbit, tmp_path: Path) -> None:
-    """The memory is full. Before a message is published the relay asks with one that no queue takes."""
+ALARMS = {
+    "memory": (
+        ["set_vm_memory_high_watermark", "absolute", "1MB"],
+        ["set_vm_memory_high_watermark", "absolute", "4GB"],
+    ),
+    "disk": (["set_disk_free_limit", "100TB"], ["set_disk_free_limit", "1MB"]),
+}
+
+
+@pytest.mark.parametrize("what", ALARMS)
+def test_B6_rabbitmq_alarm(broker: Rabbit, tmp_path: Path, what: str) -> None:
+    """Memory or disk are full. Before a message is published the relay asks with one that no queue takes."""
     target = new_target()
     broker.prepare(target)
-    broker.control("set_vm_memory_high_watermark", "absolute", "1MB")
-    mend = partial(broker.control, "set_vm_memory_high_watermark", "absolute", "4GB")
+    begin, end = ALARMS[what]
+    broker.control(*begin)
+    mend = partial(broker.control, *end)
     try:
         checks.holds(broker, broker.relay(target), tmp_path, "alarm", mend)
     finally:
@@ -293,7 +316,7 @@ def test_B6_rabbitmq_no_queue(broker: Rabbit, tmp_path: Path) -> None:
     target = new_target()
     relay = broker.relay(target, declare=False)
     checks.holds(broker, relay, tmp_path, "no queue takes the message", lambda: broker.prepare(target))
-    assert {each.body for each in broker.received(target, 300)} == {b"%d" % number for number in range(300)}
+    checks.in_order(broker, target, 300)
 
 
 def test_B6_rabbitmq_queue_of_another_kind(broker: Rabbit, tmp_path: Path) -> None:
@@ -323,6 +346,7 @@ def test_B6_rabbitmq_queue_that_the_user_may_not_use(broker: Rabbit, tmp_path: P
     relay = broker.relay(target, user=f"{target}:right")
     mend = lambda: broker.control("set_permissions", target, ".*", ".*", ".*")  # noqa: E731
     checks.holds(broker, relay, tmp_path, "ACCESS_REFUSED", mend)
+    checks.in_order(broker, target, 300)
 
 
 def test_B6_rabbitmq_full_queue_holds(broker: Rabbit, tmp_path: Path) -> None:
@@ -339,6 +363,7 @@ def test_B6_rabbitmq_full_queue_holds(broker: Rabbit, tmp_path: Path) -> None:
 
     relay = broker.relay(target, declare=False)
     checks.holds(broker, relay, tmp_path, "full", lambda: broker.run(empty))
+    checks.in_order(broker, target, 300)
 
 
 # ---------------------------------------------------------------- as a whole

@@ -57,6 +57,10 @@ def test_B5_redis_that_is_away_is_one_line_in_the_log(broker: Redis) -> None:
     checks.logs_one_line(broker)
 
 
+def test_B5_redis_server_without_tls(broker: Redis) -> None:
+    checks.without_tls(broker)
+
+
 def test_B5_redis_that_dies_and_comes_back_is_one_line_for_each_change(broker: Redis) -> None:
     checks.logs_one_line_for_each_restart(broker)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -107,6 +109,36 @@ def redis_file(broker: Redis, target: str) -> Fault:
     return Fault(broker.relay(target), "MISCONF", mend)
 
 
+def redis_orphan(broker: Redis, target: str) -> Fault:
+    """A replica without its master, which does not answer with old data."""
+    client = broker.client()
+    client.execute_command("CONFIG", "SET", "replica-serve-stale-data", "no")
+    client.replicaof("127.0.0.1", "1")
+    return Fault(broker.relay(target), "Link with MASTER is down", lambda: client.replicaof("NO", "ONE"))
+
+
+def redis_script(broker: Redis, target: str) -> Fault:
+    """A script does not end."""
+    client = broker.client()
+    client.config_set("lua-time-limit", 50)
+
+    def run() -> None:
+        with suppress(Exception):
+            broker.client().eval("while true do end", 0)
+
+    threading.Thread(target=run, daemon=True).start()
+
+    def is_busy() -> bool:
+        try:
+            client.ping()
+        except Exception as problem:  # noqa: BLE001 - of the client
+            return "BUSY" in str(problem) or "busy" in str(problem)
+        return False
+
+    wait_until(is_busy, "the script")
+    return Fault(broker.relay(target), "BUSY", lambda: broker.client().script_kill())
+
+
 def redis_type(broker: Redis, target: str) -> Fault:
     broker.client().set(target, "a string")
     return Fault(broker.relay(target), "WRONGTYPE", lambda: broker.client().delete(target))
@@ -121,6 +153,8 @@ REDIS: dict[str, Callable[[Redis, str], Fault]] = {
     "cannot write its file": redis_file,
     "stream that the user may not use": redis_rights("can't", ">right", "~nothing", after="~*"),
     "stream whose name is another type": redis_type,
+    "replica without its master": redis_orphan,
+    "script that does not end": redis_script,
     "too many clients": redis_setting("max number of clients", maxclients="1"),
 }
 
@@ -139,6 +173,7 @@ class Changeable(NatsServer):
     password = "wrong"
     more = "jetstream: enabled"
     limits = ""
+    most = "100MB"
 
     def command(self) -> list[str]:
         self.write()
@@ -148,7 +183,7 @@ class Changeable(NatsServer):
         (self.folder / "server.conf").write_text(
             f"""
             listen: 127.0.0.1:{self.port}
-            jetstream {{ store_dir: "{self.folder}", max_mem: 10MB, max_file: 100MB }}
+            jetstream {{ store_dir: "{self.folder}", max_mem: 10MB, max_file: {self.most} }}
             accounts {{ A: {{ {self.more}, users: [
               {{ user: a, password: a {self.limits} }}, {{ user: b, password: {self.password} }}
             ] }} }}
@@ -242,6 +277,18 @@ def nats_full_storage(broker: Changeable, target: str) -> Fault:
     return Fault(broker.relay(target), "resource", mend)
 
 
+def nats_full_server(broker: Changeable, target: str) -> Fault:
+    """The server may store no more."""
+    other = new_target()
+    broker.begin(target, other, most="1MB")
+    with broker.relay(other) as relay:
+        for size in (60_000, 1000, 1):
+            while relay(delivery(b"x" * size)) == Outcome.sent():
+                pass
+    mend = lambda: broker.run(lambda stream: stream.delete_stream(other))  # noqa: E731
+    return Fault(broker.relay(target), "resource", mend)
+
+
 NATS: dict[str, Callable[[Changeable, str], Fault]] = {
     "wrong password": nats_password,
     "no stream": nats_no_stream,
@@ -249,6 +296,7 @@ NATS: dict[str, Callable[[Changeable, str], Fault]] = {
     "without JetStream": nats_without_jetstream,
     "full stream": nats_full_stream,
     "full storage": nats_full_storage,
+    "full server": nats_full_server,
 }
 
 
@@ -331,7 +379,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     broker.end()
 
 
-KAFKA = {"TOPIC_AUTHORIZATION_FAILED": 29, "CLUSTER_AUTHORIZATION_FAILED": 31, "NOT_ENOUGH_REPLICAS": 19}
+KAFKA = {
+    "CLUSTER_AUTHORIZATION_FAILED": 31,
+    "KAFKA_STORAGE_ERROR": 56,
+    "NOT_ENOUGH_REPLICAS": 19,
+    "POLICY_VIOLATION": 44,
+    "THROTTLING_QUOTA_EXCEEDED": 89,
+    "TOPIC_AUTHORIZATION_FAILED": 29,
+}
 
 
 @pytest.mark.parametrize("name", KAFKA)
