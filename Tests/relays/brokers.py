@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+
 from msgqueue import relays
 from msgqueue.relays.targets import Target
 from servers import PATH, Broker, Client, Proxy, Received, free_port, wait_until

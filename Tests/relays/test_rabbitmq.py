@@ -274,7 +274,7 @@ ALARMS = {
         ["set_vm_memory_high_watermark", "absolute", "1MB"],
         ["set_vm_memory_high_watermark", "absolute", "4GB"],
     ),
-    "disk": (["set_disk_free_limit", "100TB"], ["set_disk_free_limit", "1MB"]),
+    "disk": (["set_disk_free_limit", "100000GB"], ["set_disk_free_limit", "1MB"]),
 }
 
 
