@@ -15,7 +15,7 @@
  *    5. Opening and closing      msgq_options, msgq_open, msgq_close, msgq_close_async
  *    6. Adding messages          msgq_draft, msgq_enqueue, _enqueue_batch, _enqueue_bodies, _record
  *    7. Sending                  msgq_set_transport, _batch_transport, _complete, _drain, _pause
- *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts, …
+ *    8. One message              msgq_get, _edit, _update, _delete, _retry, _send_now, _mark, …
  *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
  *   10. Connectivity             msgq_set_connectivity, _connectivity_reason, msgq_monitor_start
  *   11. Events                   msgq_set_event_handler, msgq_poll, msgq_fd
@@ -626,7 +626,7 @@ typedef struct msgq_draft {
      as well. Of several drafts of one key the last one wins. */
   const char *replace_key;
   /* -100 to 100. Compared with the first messages of other conversations, the highest is sent first
-     (see "Order" above). msgq_edit keeps it. */
+     (see "Order" above). msgq_edit and msgq_edit_message keep it. */
   int32_t priority;
   /* 0: now. When the message was composed, or sent by its sender, also in the future: 1 to
      253402300799999, the end of the year 9999 (otherwise INVALID). Lists show messages with this
@@ -1003,7 +1003,7 @@ typedef struct msgq_message {
   size_t metadata_count;
   uint64_t sequence; /* the place in the order; grows with every enqueue, never reused */
   int64_t created_ms;
-  int64_t edited_ms; /* 0: never */
+  int64_t edited_ms; /* by msgq_edit, _edit_message or _update, each time a later one; 0: never */
   int64_t sent_ms;   /* 0: not sent */
   /* When msgq_mark reported it; 0: not reported. Neither is before sent_ms, and read_ms is not
      before delivered_ms. A message marked as read at once has no delivered_ms. A receipt that comes
@@ -1033,9 +1033,39 @@ msgq_result msgq_get(msgq_queue *queue, const char *id, msgq_message **out);
 
 void msgq_message_free(msgq_message *message);
 
-/* Replaces the body of a queued or failed message; id and place stay. Changes the store.
-   Errors: NOT_FOUND, BUSY (being sent), CONFLICT (sent already), TOO_LARGE, FULL. */
+/* Replaces the body of a queued or failed message; id, place and metadata stay. MSGQ_EVENT_EDITED
+   reports it. The old body is overwritten in the files. Changes the store.
+   Errors: NOT_FOUND, BUSY (being sent), CONFLICT (sent already), TOO_LARGE, FULL, CORRUPT (it is
+   damaged). */
 msgq_result msgq_edit(msgq_queue *queue, const char *id, const void *body, size_t body_size);
+
+/*
+ * As msgq_edit, also the metadata, and only if nobody has edited the message meanwhile.
+ *
+ * Of `draft`, the body replaces that of the message, also when it is empty. `metadata` NULL with
+ * metadata_count 0 leaves the metadata as they are; otherwise they are replaced as a whole: with
+ * metadata_count 0 and a pointer that is not NULL there are none afterwards. `id` and
+ * `conversation` are NULL or those of the message (otherwise INVALID). The other fields, time_ms
+ * among them, are 0 (otherwise INVALID).
+ *
+ * `if_edited_ms` is the edited_ms of the message as the caller has read it (0: it was never
+ * edited): if it has another one now, the result is CONFLICT, and nothing changes. -1: any.
+ */
+msgq_result msgq_edit_message(msgq_queue *queue, const char *id, const msgq_draft *draft,
+                              int64_t if_edited_ms);
+
+/*
+ * Changes a message that was received from someone else (msgq_record), after its sender changed it:
+ * body, metadata and time. Id, place, conversation, sender and status stay: a message that was read
+ * stays read. MSGQ_EVENT_EDITED reports it. What it replaces is overwritten in the files.
+ *
+ * `draft` is as for msgq_edit_message, except that its time_ms is the new time of the message; 0
+ * leaves it as it is. Changes the store.
+ *
+ * Errors: NOT_FOUND, CONFLICT (it is one's own message), TOO_LARGE, FULL (limit_file_bytes),
+ * CORRUPT (it is damaged).
+ */
+msgq_result msgq_update(msgq_queue *queue, const char *id, const msgq_draft *draft);
 
 /* Removes one message for good, whatever its status, from disk too. Changes the store.
    Errors: NOT_FOUND, BUSY (being sent). */
@@ -1294,10 +1324,10 @@ msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
  * ids of those that were sent or recorded are remembered. Messages that are added meanwhile stay.
  *
  * It deletes from the oldest on, in steps between which other calls run: until it returns nothing
- * of the conversation is sent, and msgq_edit, _delete, _retry, _send_now and _mark of a message
- * that it will delete answer NOT_FOUND. After an error or a crash the oldest ones are gone and the
- * rest is as it was; call it again. One MSGQ_EVENT_DELETED reports all (NULL id). Changes the
- * store.
+ * of the conversation is sent, and msgq_edit, _update, _delete, _retry, _send_now and _mark of a
+ * message that it will delete answer NOT_FOUND. After an error or a crash the oldest ones are gone
+ * and the rest is as it was; call it again. One MSGQ_EVENT_DELETED reports all (NULL id). Changes
+ * the store.
  *
  * Errors: BUSY: one of its messages is being sent; nothing was changed.
  */
@@ -1430,8 +1460,10 @@ typedef enum msgq_event_kind {
                                   waited: list again, and msgq_get_state. Messages that one call
                                   enqueues in a row in one conversation, without ids of their own,
                                   wait as one event */
-  MSGQ_EVENT_REPLACED          /* id, conversation, text: the id of the message that replaced it, of
+  MSGQ_EVENT_REPLACED,         /* id, conversation, text: the id of the message that replaced it, of
                                   the same replace_key */
+  MSGQ_EVENT_EDITED            /* id, conversation: msgq_edit, msgq_edit_message or msgq_update
+                                  changed the message */
 } msgq_event_kind;
 
 /* What a prompt asks about. */

@@ -103,6 +103,10 @@ extension Block {
             result.id = string(id)
             result.conversation = string(conversation)
             result.text = string(new)
+        case .edited(let id, let conversation):
+            result.kind = MSGQ_EVENT_EDITED
+            result.id = string(id)
+            result.conversation = string(conversation)
         }
         return result
     }

@@ -82,7 +82,23 @@ private let draftMinimum = MemoryLayout<msgq_draft>.offset(of: \.metadata)
 
 /// `isSent`: false for a message that is recorded, of which the fields about sending have no meaning: they are not read.
 func read(_ pointer: UnsafePointer<msgq_draft>, isSent: Bool = true) throws(QueueError) -> BorrowedDraft {
-    let given = try Structs.read(pointer, "msgq_draft", over: defaultDraft, minimum: draftMinimum, flags: [\.unmetered_only])
+    let given = try readFields(pointer)
+    var draft = BorrowedDraft(
+        id: try given.id.map { pointer throws(QueueError) in try name(pointer, "id") },
+        conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") } ?? ""),
+        body: try bytes(given.body, given.body_size), metadata: try metadata(of: given), notBefore: isSent ? given.not_before_ms : 0,
+        expiresAt: isSent ? given.expires_at_ms : 0, unmeteredOnly: isSent && given.unmetered_only,
+        replaceKey: try (isSent ? given.replace_key : nil).map { pointer throws(QueueError) in try name(pointer, "replace_key") },
+        priority: isSent ? given.priority : 0, time: given.time_ms)
+    if isSent { (draft.delay, draft.expiry) = (given.delay_ms, given.expiry_ms) }
+    return draft
+}
+
+func readFields(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> msgq_draft {
+    try Structs.read(pointer, "msgq_draft", over: defaultDraft, minimum: draftMinimum, flags: [\.unmetered_only])
+}
+
+func metadata(of given: msgq_draft) throws(QueueError) -> [(key: String, value: String)] {
     guard (0...Options.metadataPairs).contains(given.metadata_count) else {
         throw QueueError(
             .tooLarge, "metadata_count must be at most \(Options.metadataPairs), got \(UInt(bitPattern: given.metadata_count))")
@@ -99,18 +115,10 @@ func read(_ pointer: UnsafePointer<msgq_draft>, isSent: Bool = true) throws(Queu
                 ))
         }
     }
-    var draft = BorrowedDraft(
-        id: try given.id.map { pointer throws(QueueError) in try name(pointer, "id") },
-        conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") } ?? ""),
-        body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: isSent ? given.not_before_ms : 0,
-        expiresAt: isSent ? given.expires_at_ms : 0, unmeteredOnly: isSent && given.unmetered_only,
-        replaceKey: try (isSent ? given.replace_key : nil).map { pointer throws(QueueError) in try name(pointer, "replace_key") },
-        priority: isSent ? given.priority : 0, time: given.time_ms)
-    if isSent { (draft.delay, draft.expiry) = (given.delay_ms, given.expiry_ms) }
-    return draft
+    return metadata
 }
 
-private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {
+func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {
     guard size >= 0 else { throw QueueError(.tooLarge, "body_size must be at most \(Int.max), got \(UInt(bitPattern: size))") }
     guard size > 0 else { return UnsafeRawBufferPointer(start: nil, count: 0) }
     return UnsafeRawBufferPointer(start: try require(body, "body"), count: size)
@@ -150,13 +158,6 @@ public func msgq_get(
 
 @_cdecl("msgq_message_free") @implementation
 public func msgq_message_free(_ message: UnsafeMutablePointer<msgq_message>!) { free(message) }
-
-@_cdecl("msgq_edit") @implementation
-public func msgq_edit(
-    _ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ body: UnsafeRawPointer!, _ body_size: Int
-) -> msgq_result {
-    status(queue, id) { engine, id throws(QueueError) in try engine.edit(id, body: try bytes(body, body_size)) }
-}
 
 @_cdecl("msgq_delete") @implementation
 public func msgq_delete(_ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!) -> msgq_result {

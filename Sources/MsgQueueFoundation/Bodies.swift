@@ -33,6 +33,18 @@ extension MessageQueue.Delivery {
 }
 
 extension MessageQueue {
-    /// Replaces the body of a queued or failed message, as `edit(_:body:)` with bytes does.
-    public func edit(_ id: String, body data: Data) throws(Error) { try edit(id, body: [UInt8](data)) }
+    /// Replaces the body of a queued or failed message, as `edit(_:body:metadata:)` with bytes does.
+    public func edit(_ id: String, body data: Data, metadata: [String: String]? = nil) throws(Error) {
+        try edit(id, body: [UInt8](data), metadata: metadata)
+    }
+
+    /// The same, if the message was not edited since it was read, as `edit(_:body:metadata:ifEdited:)` with bytes.
+    public func edit(_ id: String, body data: Data, metadata: [String: String]? = nil, ifEdited time: Timestamp?) throws(Error) {
+        try edit(id, body: [UInt8](data), metadata: metadata, ifEdited: time)
+    }
+
+    /// Changes a received message, as `update(_:body:metadata:time:)` with bytes does.
+    public func update(_ id: String, body data: Data, metadata: [String: String]? = nil, time: Timestamp? = nil) throws(Error) {
+        try update(id, body: [UInt8](data), metadata: metadata, time: time)
+    }
 }

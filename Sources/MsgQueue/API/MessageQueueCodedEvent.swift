@@ -28,6 +28,7 @@ extension MessageQueue.Event: Codable {
         case "replaced":
             self = .replaced(
                 id: try fields.value("id"), by: try fields.value("by"), conversation: try fields.value("conversation", or: ""))
+        case "edited": self = .edited(id: try fields.value("id"), conversation: try fields.value("conversation", or: ""))
         default: throw fields.error("event", "unknown: \(name)")
         }
     }
@@ -54,7 +55,7 @@ extension MessageQueue.Event: Codable {
             try fields.encode(id, forKey: "id")
             try fields.encode(conversation, forKey: "conversation")
             try fields.encode(failure, forKey: "failure")
-        case .deleted(let id, let conversation):
+        case .deleted(let id, let conversation), .edited(let id, let conversation):
             try fields.encode(id, forKey: "id")
             try fields.encode(conversation, forKey: "conversation")
         case .cleared(let conversation): try fields.encodeIfPresent(conversation, forKey: "conversation")
@@ -84,6 +85,7 @@ extension MessageQueue.Event: Codable {
         case .storage: "storage"
         case .resync: "resync"
         case .replaced: "replaced"
+        case .edited: "edited"
         }
     }
 }

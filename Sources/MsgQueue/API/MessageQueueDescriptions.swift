@@ -191,6 +191,7 @@ extension MessageQueue.Event: CustomStringConvertible {
         case .storage(let error): error.map { "storage: \($0)" } ?? "the store works again"
         case .resync(let lost): "\(lost) events lost"
         case .replaced(let id, let new, _): "message \(id) replaced by \(new)"
+        case .edited(let id, _): "message \(id) edited"
         }
     }
 }

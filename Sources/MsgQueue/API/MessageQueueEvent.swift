@@ -32,6 +32,8 @@ extension MessageQueue {
         case resync(lostEvents: Int)
         /// A queued message was replaced by a newer one of the same ``Draft/replaceKey``. Its id is still refused as a duplicate.
         case replaced(id: String, by: String, conversation: String)
+        /// The content of a message was changed by `edit` or `update`.
+        case edited(id: String, conversation: String)
     }
 
     /// A change of a message's status.
@@ -90,6 +92,7 @@ extension MessageQueue.Event {
         case .storage(let error): self = .storage(error)
         case .resync(let lost): self = .resync(lostEvents: Int(lost))
         case .replaced(let id, let new, let conversation): self = .replaced(id: id, by: new, conversation: conversation)
+        case .edited(let id, let conversation): self = .edited(id: id, conversation: conversation)
         }
     }
 }

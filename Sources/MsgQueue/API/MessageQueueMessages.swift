@@ -54,16 +54,6 @@ extension MessageQueue {
     /// - Throws: `.notFound`.
     public func message(id: String) throws(Error) -> Message { Message(try engine.message(id: id)) }
 
-    /// Replaces the body of a queued or failed message; id and place stay.
-    ///
-    /// - Throws: `.notFound`, `.busy` (being sent), `.conflict` (sent), `.tooLarge`, `.full`.
-    public func edit(_ id: String, body: [UInt8]) throws(Error) {
-        try body.withBytes { bytes throws(Error) in try engine.edit(id, body: bytes) }
-    }
-
-    /// The same with a text, as UTF-8.
-    public func edit(_ id: String, body text: String) throws(Error) { try edit(id, body: Array(text.utf8)) }
-
     /// Deletes one message.
     ///
     /// - Throws: `.notFound`, `.busy` (being sent).

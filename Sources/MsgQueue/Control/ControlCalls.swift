@@ -24,7 +24,10 @@ struct ControlCalls: Sendable {
         case .banner(let conversation): return ["text": .string(try engine.banner(conversation))]
         case .retry(let id): try engine.retry(id)
         case .sendNow(let id): try engine.sendNow(id)
-        case .edit(let id, let body): try body.withBytes { bytes throws(QueueError) in try engine.edit(id, body: bytes) }
+        case .edit(let id, let change, let time):
+            try change.withBorrowed { change throws(QueueError) in try engine.edit(id, change, ifEdited: time) }
+        case .update(let id, let change):
+            try change.withBorrowed { change throws(QueueError) in try engine.update(id, change) }
         case .delete(let id): try engine.delete(id)
         case .pause(let conversation): try engine.pause(conversation)
         case .resume(let conversation): try engine.resume(conversation)
@@ -117,10 +120,21 @@ extension ControlDraft {
     /// Returns the draft for the engine.
     fileprivate func borrowed(_ body: UnsafeRawBufferPointer) -> BorrowedDraft {
         var draft = BorrowedDraft(
-            id: id, conversation: Name(conversation), body: body, metadata: metadata.map { ($0.key, $0.value.string ?? "") },
+            id: id, conversation: Name(conversation), body: body, metadata: metadata.pairs,
             notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly,
             replaceKey: replaceKey, priority: priority, time: time)
         (draft.delay, draft.expiry) = (delay, expiry)
         return draft
     }
+}
+
+extension ControlChange {
+    fileprivate func withBorrowed(_ make: (MessageChange) throws(QueueError) -> Void) throws(QueueError) {
+        try body.withBytes { bytes throws(QueueError) in try make(MessageChange(body: bytes, metadata: metadata?.pairs, time: time)) }
+    }
+}
+
+extension [JSONValue.Member] {
+    /// The members as metadata.
+    fileprivate var pairs: [(key: String, value: String)] { map { ($0.key, $0.value.string ?? "") } }
 }

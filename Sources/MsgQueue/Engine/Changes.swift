@@ -40,13 +40,31 @@ final class Changes {
         return row
     }
 
-    func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {
-        let row = try find(id, .edit, .whole)
-        let growth = Int64(body.count) - row.bodySize
-        try DraftRule.checkRoom(for: 0, bytes: growth, in: store.totals, context.options)
+    /// Changes a received message. Its status stays.
+    func update(_ id: String, _ change: MessageChange) throws(QueueError) {
+        let row = try find(id, nil, .whole)
+        try ChangeRule.checkIsReceived(row)
+        try ChangeRule.check(change, isOf: row)
+        let growth = change.growth(of: row)
         try room.checkFile(for: growth)
+        // As a recorded message, more text has no part in the space that is reserved for sending.
+        if growth > 0 { try store.reserveSpace(for: growth) }
+        try transactions.run(durable: true, room: growth > 0 ? .inLog : .kept) { () throws(QueueError) in
+            try store.replaceContent(of: row, by: change, now: context.ports.wall())
+        }
+        store.scrub()
+        events.emit(.edited(id: row.id, conversation: row.conversation.text))
+    }
+
+    /// Changes a queued or failed message.
+    func edit(_ id: String, _ change: MessageChange, ifEdited: Int64) throws(QueueError) {
+        let row = try find(id, .edit, .whole)
+        try ChangeRule.check(change, isOf: row)
+        try ChangeRule.check(ifEdited: ifEdited, row)
+        try DraftRule.checkRoom(for: 0, bytes: Int64(change.body.count) - row.bodySize, in: store.totals, context.options)
+        try room.checkFile(for: change.growth(of: row))
         try transactions.run(durable: true) { () throws(QueueError) in
-            try store.replaceBody(of: row, body, now: context.ports.wall())
+            try store.replaceContent(of: row, by: change, now: context.ports.wall())
             if row.progress.perhapsArrived {
                 // An earlier attempt may have delivered the old body, not this one.
                 var progress = row.progress
@@ -55,6 +73,7 @@ final class Changes {
             }
         }
         store.scrub()
+        events.emit(.edited(id: row.id, conversation: row.conversation.text))
         events.countsChanged()
     }
 

@@ -49,10 +49,19 @@ extension Engine {
 
     // MARK: One message
 
-    package func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {
+    /// Changes a received message.
+    package func update(_ id: String, _ change: MessageChange) throws(QueueError) {
         try DraftRule.check(id: id)
-        try DraftRule.check(bodySize: body.count, context.options)
-        try changing { () throws(QueueError) in try changes.edit(id, body: body) }
+        try ChangeRule.check(change, context.options)
+        try changing { () throws(QueueError) in try changes.update(id, change) }
+    }
+
+    /// Changes a queued or failed message. `ifEdited`: when it was edited last, otherwise nothing changes; 0: never.
+    package func edit(_ id: String, _ change: MessageChange, ifEdited: Int64 = ChangeRule.anyEdit) throws(QueueError) {
+        try DraftRule.check(id: id)
+        try ChangeRule.check(change, context.options)
+        try ChangeRule.check(ifEdited: ifEdited)
+        try changing { () throws(QueueError) in try changes.edit(id, change, ifEdited: ifEdited) }
     }
 
     package func delete(_ id: String) throws(QueueError) {

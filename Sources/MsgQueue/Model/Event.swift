@@ -28,6 +28,8 @@ package enum Event: Sendable, Equatable {
     case resync(lostEvents: Int64)
     /// A queued message was replaced by a newer one of the same key.
     case replaced(id: String, by: String, conversation: String)
+    /// The content of a message was changed by a call.
+    case edited(id: String, conversation: String)
 
     /// The number of lost events when this one is dropped.
     var weight: Int64 { if case .resync(let lost) = self { max(lost, 1) } else { 1 } }

@@ -85,7 +85,7 @@ package enum DraftRule {
         }
     }
 
-    private static func check(metadata: [(key: String, value: String)], _ options: Options) throws(QueueError) {
+    static func check(metadata: [(key: String, value: String)], _ options: Options) throws(QueueError) {
         guard metadata.count <= Options.metadataPairs else {
             throw QueueError(.tooLarge, "the message has \(metadata.count) metadata pairs; the limit is \(Options.metadataPairs)")
         }

@@ -27,8 +27,8 @@ enum MessageColumn: Int, Columns {
         .readAt, .flags,
     ]
 
-    /// The columns that an edit changes.
-    static let edited: [MessageColumn] = [.editedAt, .contentHash, .bodySize, .body]
+    /// The columns that an edit or an update may change.
+    static let edited: [MessageColumn] = [.editedAt, .metadata, .timeAt, .contentHash, .bodySize, .body]
 }
 
 /// The columns of a `Head`: what the scheduler needs of a queued message.

@@ -105,25 +105,29 @@ extension Store {
         try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: new)
     }
 
-    /// Replaces the body of a message. Its sequence number stays.
-    package func replaceBody(of old: Row, _ body: UnsafeRawBufferPointer, now: Int64) throws(QueueError) {
+    /// Changes what a message contains. Its sequence number and its status stay.
+    package func replaceContent(of old: Row, by change: MessageChange, now: Int64) throws(QueueError) {
         var row = old
-        row.editedAt = max(now, 1)
-        row.bodySize = Int64(body.count)
-        row.contentHash = row.hashOfContent(body)
+        row.editedAt = ChangeRule.editedAt(after: old.editedAt, now: now)
+        if let metadata = change.metadata { row.metadataText = metadata.isEmpty ? nil : MetadataCodec.encode(metadata) }
+        if change.time != 0, change.time != old.time { try moveInTime(&row, to: change.time) }
+        row.bodySize = Int64(change.body.count)
+        row.contentHash = row.hashOfContent(change.body)
         let statement = try database.statement(
             "UPDATE message SET \(set: MessageColumn.edited) WHERE seq = \(parameter: MessageColumn.seq)")
         let fields = Fields<MessageColumn>(statement)
         fields.bind(.seq, row.sequence)
         fields.bind(.editedAt, row.editedAt)
+        try fields.bind(.metadata, row.metadataText)
+        fields.bind(.timeAt, row.timeAt)
         fields.bind(.contentHash, row.contentHash)
         fields.bind(.bodySize, row.bodySize)
-        let isLarge = body.count > Self.inlineBody
-        try fields.bind(.body, borrowing: isLarge ? nil : body)
+        let isLarge = change.body.count > Self.inlineBody
+        try fields.bind(.body, borrowing: isLarge ? nil : change.body)
         try statement.run()
-        if isLarge { try insertLarge(row.sequence, body) } else { try deleteLarge(row.sequence) }
+        if isLarge { try insertLarge(row.sequence, change.body) } else { try deleteLarge(row.sequence) }
         var delta = Counts()
-        delta.add(row.progress.status, amount: 0, bytes: row.bodySize &- old.bodySize)
+        delta.add(row.progress.status, isReceived: row.isReceived, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
     }
 

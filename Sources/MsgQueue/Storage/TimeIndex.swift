@@ -6,6 +6,8 @@
 extension Store {
     /// So many rows out of order get a `time_at` alone; if there are more, all rows get one.
     private static let mostDisplaced = 1_000
+    /// So many plain rows get a `time_at` when one before them gets a time of its own.
+    private static let extended: Int64 = 32
 
     /// Returns the `time_at` of a new row. `given`: the time of its draft; 0: none.
     func takeTime(_ given: Int64, at sequence: Int64, now: Int64) -> Int64 {
@@ -28,6 +30,36 @@ extension Store {
         if timedFrom == 0 { timedFrom = lastSequence + 1 }
         hasTimes = true
         return given != 0 ? given : max(now, 1)
+    }
+
+    /// Gives a row another time, before it is written.
+    func moveInTime(_ row: inout Row, to time: Int64) throws(QueueError) {
+        let wasPlain = row.timeAt == 0
+        row.timeAt = takeTime(time, inPlaceOf: row.sequence, now: row.createdAt)
+        changedTimes.insert(row.conversation)
+        // Which messages are the oldest depends on the times.
+        excess = []
+        if wasPlain, row.timeAt != 0, row.sequence < timedFrom { try extendTimes() }
+    }
+
+    /// Gives the last plain rows a `time_at`. Called for each row before them that gets a time of its own, so that the plain rows come to an
+    /// end before pages by time read past many others among them.
+    private func extendTimes() throws(QueueError) {
+        let plain = try database.statement(
+            "SELECT seq, conversation FROM message NOT INDEXED WHERE seq < ?1 AND time_at = 0 ORDER BY seq DESC LIMIT ?2")
+        plain.bind(1, timedFrom)
+        plain.bind(2, Self.extended)
+        var first: Int64 = 1
+        try plain.forEach { () throws(QueueError) in
+            first = plain.int(0)
+            changedTimes.insert(Name(plain.text(1)))
+            return true
+        }
+        let update = try database.statement("UPDATE message SET time_at = max(created_at, 1) WHERE seq >= ?1 AND seq < ?2 AND time_at = 0")
+        update.bind(1, first)
+        update.bind(2, timedFrom)
+        try update.run()
+        timedFrom = first
     }
 
     /// Reads whether there are rows in the indexes by time, and the time of the last plain row.

@@ -19,7 +19,9 @@ package enum ControlCall: Sendable, Equatable {
     case retry(String)
     case retryAll(conversation: String?)
     case sendNow(String)
-    case edit(String, body: [UInt8])
+    /// `ifEdited`: when it was edited last; -1: any.
+    case edit(String, ControlChange, ifEdited: Int64)
+    case update(String, ControlChange)
     case delete(String)
     case clear(conversation: String?)
     case clearFailed(conversation: String?)
@@ -37,6 +39,19 @@ package enum ControlCall: Sendable, Equatable {
     case subscribe(Set<EventName>, interval: Int64 = 0)
     case unsubscribe
     case ping
+}
+
+/// What the calls `edit` and `update` change.
+package struct ControlChange: Sendable, Equatable {
+    package var body: [UInt8] = []
+    /// nil: it stays.
+    package var metadata: [JSONValue.Member]?
+    /// 0: it stays.
+    package var time: Int64 = 0
+
+    package init(body: [UInt8], metadata: [JSONValue.Member]? = nil, time: Int64 = 0) {
+        (self.body, self.metadata, self.time) = (body, metadata, time)
+    }
 }
 
 /// The message of the calls `enqueue` and `record`.

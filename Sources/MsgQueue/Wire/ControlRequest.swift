@@ -97,7 +97,8 @@ package struct ControlRequest: Sendable {
         case "retry": return .retry(fields.message)
         case "retry_all": return .retryAll(conversation: fields.conversation)
         case "send_now": return .sendNow(fields.message)
-        case "edit": return .edit(fields.message, body: try fields.body())
+        case "edit": return .edit(fields.message, try change(fields), ifEdited: fields.integer("if_edited_ms") ?? ChangeRule.anyEdit)
+        case "update": return .update(fields.message, try change(fields))
         case "delete": return .delete(fields.message)
         case "clear": return .clear(conversation: fields.conversation)
         case "clear_failed": return .clearFailed(conversation: fields.conversation)
@@ -136,6 +137,10 @@ package struct ControlRequest: Sendable {
             return .conversations(before: before, limit: fields.limit)
         }
         return .conversationsByTime(before: time == 0 && before == 0 ? nil : TimePlace(time, before), limit: fields.limit)
+    }
+
+    private static func change(_ fields: Given) throws(QueueError) -> ControlChange {
+        ControlChange(body: try fields.body(), metadata: fields.request["metadata"]?.members, time: fields.integer("time_ms") ?? 0)
     }
 
     private static func draft(_ fields: Given) throws(QueueError) -> ControlDraft {

@@ -53,7 +53,11 @@ package struct ControlRule: Sendable {
                 Field(name: "timeout_ms", kind: .integer(0...Int64.max)), Field(name: "include_failed", kind: .boolean),
             ]),
         ControlRule(call: "retry", fields: [message]), ControlRule(call: "retry_all", fields: [conversation]),
-        ControlRule(call: "send_now", fields: [message]), ControlRule(call: "edit", fields: [message] + body),
+        ControlRule(call: "send_now", fields: [message]),
+        ControlRule(
+            call: "edit",
+            fields: [message] + body + [metadata, Field(name: "if_edited_ms", kind: .integer(ChangeRule.anyEdit...Int64.max))]),
+        ControlRule(call: "update", fields: [message] + body + [metadata, time]),
         ControlRule(call: "delete", fields: [message]), ControlRule(call: "clear", fields: [conversation]),
         ControlRule(call: "clear_failed", fields: [conversation]),
         ControlRule(call: "delete_conversation", fields: [Field(name: "conversation", kind: .text, isRequired: true)]),
@@ -62,7 +66,7 @@ package struct ControlRule: Sendable {
         ControlRule(
             call: "enqueue",
             fields: [Field(name: "message", kind: .text), conversation] + body + [
-                Field(name: "metadata", kind: .texts), Field(name: "not_before_ms", kind: .integer(0...Int64.max)),
+                metadata, Field(name: "not_before_ms", kind: .integer(0...Int64.max)),
                 Field(name: "delay_ms", kind: .integer(0...Int64.max)), Field(name: "expires_at_ms", kind: .integer(0...Int64.max)),
                 Field(name: "expiry_ms", kind: .integer(0...Int64.max)),
                 Field(name: "unmetered_only", kind: .boolean), Field(name: "replace_key", kind: .text),
@@ -71,7 +75,7 @@ package struct ControlRule: Sendable {
         ControlRule(
             call: "record",
             fields: [Field(name: "message", kind: .text), conversation, Field(name: "sender", kind: .text, isRequired: true)] + body + [
-                Field(name: "metadata", kind: .texts), time,
+                metadata, time,
             ]),
         ControlRule(
             call: "mark", fields: [message, Field(name: "status", kind: .word(["delivered", "read"]), isRequired: true)]),
@@ -91,6 +95,7 @@ package struct ControlRule: Sendable {
     private static let conversation = Field(name: "conversation", kind: .text)
     private static let order = Field(name: "order", kind: .word(["sequence", "time"]))
     private static let time = Field(name: "time_ms", kind: .integer(0...DraftRule.lastTime))
+    private static let metadata = Field(name: "metadata", kind: .texts)
     private static let limit = Field(name: "limit", kind: .integer(1...1000))
     /// Exactly one of the two.
     private static let body = [Field(name: "body", kind: .text), Field(name: "body_base64", kind: .text)]

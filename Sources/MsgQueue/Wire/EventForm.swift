@@ -5,7 +5,7 @@ package enum EventName: String, CaseIterable, Sendable {
     case drainStarted = "drain_started"
     case drainProgress = "drain_progress"
     case drainFinished = "drain_finished"
-    case discarded, deleted, storage, paused, resync, replaced
+    case discarded, deleted, storage, paused, resync, replaced, edited
 
     package init(_ event: Event) {
         switch event {
@@ -23,6 +23,7 @@ package enum EventName: String, CaseIterable, Sendable {
         case .paused: self = .paused
         case .resync: self = .resync
         case .replaced: self = .replaced
+        case .edited: self = .edited
         }
     }
 }
@@ -54,7 +55,8 @@ extension JSONValue {
             [
                 Member("id", .string(id)), Member("conversation", .string(conversation)), Member("failure", JSONValue(failure)),
             ]
-        case .deleted(let id, let conversation): [Member("id", .string(id)), Member("conversation", .string(conversation))]
+        case .deleted(let id, let conversation), .edited(let id, let conversation):
+            [Member("id", .string(id)), Member("conversation", .string(conversation))]
         case .cleared(let conversation): [Member("id", .null), Member("conversation", JSONValue(conversation))]
         case .storage(let error):
             [Member("result", .string(error.map { WireWords.word($0.code) } ?? "OK")), Member("text", JSONValue(error?.detail))]

@@ -110,6 +110,42 @@ import Testing
         try queue.syncClose()
     }
 
+    @Test func H11_I3_messages_change_unless_they_were_edited_since() throws {
+        let queue = try queue()
+        try queue.startControl()
+        let peer = try ControlPeer(socket)
+        #expect(try peer.call("subscribe", ["events": ["edited"]]) == [:])
+        try queue.enqueue("first", conversation: "ana", metadata: ["a": "1"], id: "m")
+        #expect(try peer.call("get", ["message": "m"])["edited_ms"] == 0)
+        let edit: JSONValue = ["message": "m", "body": "second", "metadata": ["b": "2"], "if_edited_ms": 0]
+        #expect(try peer.call("edit", edit) == [:])
+        #expect(try peer.event("edited")["id"] == "m")
+        #expect(try peer.refusal("edit", edit) == "CONFLICT")
+        let message = try peer.call("get", ["message": "m"])
+        #expect(message["body"] == "second" && message["metadata"] == ["b": "2"])
+        let edited = try #require(message["edited_ms"]?.integer)
+        #expect(try edited > 0 && queue.message(id: "m").editedAt?.millisecondsSince1970 == edited)
+        #expect(try peer.refusal("edit", ["message": "m", "body": "x", "if_edited_ms": .integer(edited - 1)]) == "CONFLICT")
+        #expect(try peer.call("edit", ["message": "m", "body": "third", "if_edited_ms": .integer(edited)]) == [:])
+        #expect(try peer.call("edit", ["message": "m", "body": "fourth", "if_edited_ms": -1]) == [:])
+        #expect(try queue.message(id: "m").text == "fourth" && queue.message(id: "m").metadata == ["b": "2"])
+        for _ in 0..<2 { #expect(try peer.event("edited")["conversation"] == "ana") }
+        // Received messages.
+        #expect(try peer.call("record", ["message": "r", "conversation": "ben", "sender": "Ben", "body": "helo"]) == ["message": "r"])
+        let update: JSONValue = ["message": "r", "body": "hello", "metadata": ["k": "v"], "time_ms": 5_000]
+        #expect(try peer.call("update", update) == [:])
+        #expect(try peer.event("edited")["id"] == "r")
+        let received = try queue.message(id: "r")
+        #expect(received.text == "hello" && received.metadata == ["k": "v"] && received.time.millisecondsSince1970 == 5_000)
+        #expect(try peer.call("update", ["message": "r", "body": "hello!", "metadata": [:]]) == [:])
+        #expect(try queue.message(id: "r").metadata == [:] && queue.message(id: "r").time == received.time)
+        #expect(try peer.refusal("update", ["message": "m", "body": "x"]) == "CONFLICT")
+        #expect(try peer.refusal("edit", ["message": "r", "body": "x"]) == "CONFLICT")
+        #expect(try peer.refusal("update", ["message": "none", "body": "x"]) == "NOT_FOUND")
+        #expect(try peer.refusal("update", ["message": "r", "body": "x", "time_ms": 253_402_300_800_000]) == "INVALID")
+        try queue.syncClose()
+    }
+
     @Test func I3_a_prompt_is_seen_and_withdrawn() throws {
         let queue = try queue {
             $0.mode = .ask

@@ -82,6 +82,18 @@ import Testing
                 time: usesTimes && random.chance(20) ? bench.clock.wall - 500_000 + random.int64(0...600_000) : 0)
         }
 
+        private func change(_ body: UnsafeRawBufferPointer) -> MessageChange {
+            MessageChange(
+                body: UnsafeRawBufferPointer(rebasing: body.prefix(random.int(0...3_000))),
+                metadata: random.chance(50) ? [("key", "value")] : nil)
+        }
+
+        private func updated(_ body: UnsafeRawBufferPointer) -> MessageChange {
+            var change = change(body)
+            if usesTimes, random.chance(60) { change.time = bench.clock.wall - 500_000 + random.int64(0...600_000) }
+            return change
+        }
+
         /// Makes one call, which may fail. Returns its name.
         func callAnything() throws -> String {
             let bytes = [UInt8](repeating: 0x78, count: 3_000)
@@ -113,7 +125,12 @@ import Testing
                     case 9:
                         name = "edit"
                         if let id = try anyID([.queued, .failed]) {
-                            try bench.engine.edit(id, body: UnsafeRawBufferPointer(rebasing: body.prefix(random.int(0...3_000))))
+                            try bench.engine.edit(id, change(body))
+                        }
+                        for _ in 0..<random.int(0...20) {
+                            guard let id = try anyID([.delivered, .read]) else { break }
+                            name = "update"
+                            do { try bench.engine.update(id, updated(body)) } catch let error as QueueError where error.code == .conflict {}
                         }
                     case 10:
                         name = "mark"

@@ -101,7 +101,7 @@ import Testing
     @Test func F2_an_edit_keeps_the_priority_and_a_recorded_message_has_none() throws {
         let bench = try manual()
         try bench.enqueue(id: "a", priority: 42)
-        try [UInt8]("edited".utf8).withUnsafeBytes { try bench.engine.edit("a", body: $0) }
+        try [UInt8]("edited".utf8).withUnsafeBytes { try bench.engine.edit("a", MessageChange(body: $0)) }
         #expect(try bench.engine.message(id: "a").priority == 42)
         let draft = BorrowedDraft(
             id: "r", conversation: "ana", body: UnsafeRawBufferPointer(start: nil, count: 0), metadata: [], notBefore: 0, expiresAt: 0,

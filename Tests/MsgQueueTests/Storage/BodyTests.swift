@@ -8,7 +8,9 @@ import Testing
 
     private func edit(_ bench: StoreBench, _ body: [UInt8]) throws {
         let row = try #require(try bench.row(1, .none))
-        try bench.transaction { store in try body.withUnsafeBytes { try store.replaceBody(of: row, $0, now: 5) } }
+        try bench.transaction { store in
+            try body.withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 5) }
+        }
     }
 
     @Test(arguments: [0, 1, 1_023, 1_024, 1_025, 4_096, 65_536, 1 << 20])
@@ -28,12 +30,12 @@ import Testing
         try bench.add("ana", bytes(10))
         try bench.add("ana", bytes(20))
         let id = try #require(try bench.row(1)).id
-        for size in [5_000, 10, 1_025, 1_024, 0, 3_000, 2_000, 1] {
+        for (index, size) in [5_000, 10, 1_025, 1_024, 0, 3_000, 2_000, 1].enumerated() {
             try edit(bench, bytes(size))
             let row = try #require(try bench.row(1))
             #expect(row.body == bytes(size))
             #expect(row.id == id)
-            #expect(row.editedAt == 5)
+            #expect(row.editedAt == 5 + Int64(index))
             #expect(try bench.rows("SELECT count(*) FROM large_body") == [[size > 1_024 ? "1" : "0"]])
             #expect(bench.store.totals.unsentBytes == Int64(size) + 20)
             #expect(try bench.store.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 2])

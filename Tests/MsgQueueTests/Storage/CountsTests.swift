@@ -71,7 +71,7 @@ import Testing
     }
 
     private func replace(_ row: Row, _ body: [UInt8], _ store: Store) throws {
-        try body.withUnsafeBytes { try store.replaceBody(of: row, $0, now: 7) }
+        try body.withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 7) }
     }
 
     @Test func Q2_a_rollback_across_a_fold_leaves_the_counts_as_they_were() throws {
@@ -135,7 +135,10 @@ import Testing
                         switch random.next() % 4 {
                         case 0: try store.delete(row)
                         case 1: try store.update(row, to: progress)
-                        case 2: try [UInt8](repeating: 2, count: 33).withUnsafeBytes { try store.replaceBody(of: row, $0, now: 5) }
+                        case 2:
+                            try [UInt8](repeating: 2, count: 33).withUnsafeBytes {
+                                try store.replaceContent(of: row, by: MessageChange(body: $0), now: 5)
+                            }
                         default:
                             try store.update(row, to: progress)
                             throw QueueError(.busy, "rolled back")

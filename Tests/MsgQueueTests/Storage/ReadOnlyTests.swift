@@ -38,6 +38,7 @@ import Testing
         #expect(refusal { _ = try MessageQueue(path: bench.directory.store) } == .locked)
         let changes: [() throws -> Void] = [
             { try queue.enqueue("x") }, { try queue.record(MessageQueue.Draft("x"), sender: "Ana") }, { try queue.edit("m1", body: "x") },
+            { try queue.edit("m1", body: "x", ifEdited: nil) }, { try queue.update("m1", body: "x") },
             { try queue.delete("m1") }, { try queue.retry("m1") }, { try queue.sendNow("m1") }, { try queue.mark("m1", as: .read) },
             { try queue.clear() }, { try queue.pause() }, { try queue.resume() }, { try queue.setTransport { _ in .sent } },
             { try queue.setTransport(nil) },

@@ -129,7 +129,9 @@ import Testing
         try insert(Self.row(), bench)
         var expected = try stored(bench)
         let row = try #require(try bench.row(1))
-        try bench.transaction { store in try Array("another".utf8).withUnsafeBytes { try store.replaceBody(of: row, $0, now: 201) } }
+        try bench.transaction { store in
+            try Array("another".utf8).withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 201) }
+        }
         let found = try stored(bench)
         #expect(found[.contentHash] != expected[.contentHash])
         (expected[.editedAt], expected[.bodySize], expected[.body]) = ("201", "7", "another")

@@ -6,7 +6,7 @@ import Testing
 /// The order of the messages by their own times: random calls, compared with a list that is sorted.
 @Suite struct TimeOrderTests {
     private struct Known {
-        let place: TimePlace
+        var place: TimePlace
         let conversation: String
         var status: MessageStatus
         var isReceived = false
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(arguments: 0..<24)
-    func H10_random_times_are_listed_as_in_a_sorted_list(seed: Int) throws {
+    func H10_H11_random_times_are_listed_as_in_a_sorted_list(seed: Int) throws {
         var random = SeededGenerator(UInt64(seed) &+ 4711)
         let keep: Int64? = seed % 3 == 0 ? 12 : nil
         let bench = try EngineBench {
@@ -131,11 +131,21 @@ import Testing
                 guard let id = model.messages.filter(\.value.isReceived).keys.sorted().randomElement(using: &random) else { continue }
                 try bench.engine.mark(id, as: .read)
                 model.messages[id]?.status = .read
-            case 70..<78:
+            case 70..<74:
                 guard let id = model.messages.keys.sorted().randomElement(using: &random) else { continue }
                 try bench.engine.delete(id)
                 model.messages[id] = nil
-            case 78..<88: bench.clock.advance(random.int64(0...2999))
+            case 74..<83:
+                for _ in 0..<random.int(1...4) {
+                    let received = model.messages.filter(\.value.isReceived).keys.sorted()
+                    guard let id = received.randomElement(using: &random) else { continue }
+                    let created = try bench.engine.message(id: id).createdAt
+                    // Also the time that it has without one of its own.
+                    let time = random.chance(20) ? 0 : random.chance(20) ? created : now - 50_000 + random.int64(0...99999)
+                    try Array("changed".utf8).withUnsafeBytes { try bench.engine.update(id, MessageChange(body: $0, time: time)) }
+                    if time != 0 { model.messages[id]?.place.time = time }
+                }
+            case 83..<88: bench.clock.advance(random.int64(0...2999))
             case 88..<92: bench.clock.shiftWall(-random.int64(0...(random.chance(50) ? 2_000 : 60_000)))
             case 92..<95: try bench.reopen()
             default: try bench.pass(1_000)
@@ -155,6 +165,51 @@ import Testing
         try FileBytes.write(try FileBytes.read(salvaged), to: bench.directory.store)
         try bench.reopen { $0.keepSent = nil }
         try compare(bench, model, &random, "seed \(seed), salvaged")
+    }
+
+    /// The messages before the first one with a time of its own are given one in steps, so that no page reads past many.
+    @Test func H11_times_that_are_given_later_leave_no_long_runs_among_messages_without() throws {
+        let bench = try StoreBench()
+        for number in 0..<600 {
+            bench.now += 1_000
+            try bench.add(number % 3 == 0 ? "a" : "b", [1])
+        }
+        #expect(!bench.store.hasTimes)
+        for sequence in Int64(1)...20 {
+            let row = try #require(try bench.row(sequence))
+            try bench.transaction { store in
+                try [UInt8(2)].withUnsafeBytes {
+                    try store.replaceContent(of: row, by: MessageChange(body: $0, time: 5_000 + sequence), now: 7)
+                }
+            }
+            #expect(bench.store.timedFrom == max(601 - sequence * 32, 19))
+            #expect(try bench.store.differences() == [])
+        }
+        let filter = Filter(statuses: .all, limit: 1_000, order: .time)
+        #expect(try bench.store.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == Array(1...600))
+        try bench.reopen(clean: false)
+        #expect(try bench.store.differences() == [])
+        #expect(try bench.store.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == Array(1...600))
+    }
+
+    @Test func H11_a_time_that_is_not_stored_stays_as_it_was() throws {
+        let bench = try StoreBench()
+        for _ in 0..<40 {
+            bench.now += 1_000
+            try bench.add("a", [1])
+        }
+        let row = try #require(try bench.row(3))
+        #expect(throws: QueueError.self) {
+            try bench.transaction { store in
+                try [UInt8(2)].withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0, time: 5), now: 7) }
+                throw QueueError(.storage, "a test")
+            }
+        }
+        #expect(bench.store.timedFrom == 0)
+        #expect(try bench.store.differences() == [])
+        #expect(try bench.row(3)?.time == row.createdAt)
+        try bench.add("a", [1])
+        #expect(try bench.store.differences() == [])
     }
 
     @Test func H10_messages_of_an_older_layout_get_their_place_by_time() throws {

@@ -49,8 +49,21 @@ import Testing
             (#""drain","conversation":"a","batch":3,"timeout_ms":0"#, .drain(conversation: "a", batch: 3, timeout: 0)),
             (#""retry","message":"m""#, .retry("m")), (#""retry_all""#, .retryAll(conversation: nil)),
             (#""send_now","message":"m""#, .sendNow("m")),
-            (#""edit","message":"m","body":"ä""#, .edit("m", body: Array("ä".utf8))),
-            (#""edit","message":"m","body_base64":"/w==""#, .edit("m", body: [0xff])),
+            (#""edit","message":"m","body":"ä""#, .edit("m", ControlChange(body: Array("ä".utf8)), ifEdited: -1)),
+            (#""edit","message":"m","body_base64":"/w==""#, .edit("m", ControlChange(body: [0xff]), ifEdited: -1)),
+            (
+                #""edit","message":"m","body":"","metadata":{"k":"v"},"if_edited_ms":0"#,
+                .edit("m", ControlChange(body: [], metadata: [.init("k", "v")]), ifEdited: 0)
+            ),
+            (
+                #""edit","message":"m","body":"","metadata":{},"if_edited_ms":-1"#,
+                .edit("m", ControlChange(body: [], metadata: []), ifEdited: -1)
+            ),
+            (#""update","message":"m","body":"x","metadata":null"#, .update("m", ControlChange(body: Array("x".utf8)))),
+            (
+                #""update","message":"m","body":"x","metadata":{"k":"v"},"time_ms":7"#,
+                .update("m", ControlChange(body: Array("x".utf8), metadata: [.init("k", "v")], time: 7))
+            ),
             (#""delete","message":"m""#, .delete("m")), (#""clear","conversation":"a""#, .clear(conversation: "a")),
             (#""clear_failed""#, .clearFailed(conversation: nil)), (#""delete_conversation","conversation":"a""#, .deleteConversation("a")),
             (#""pause""#, .pause(conversation: nil)), (#""resume""#, .resume(conversation: nil)),
@@ -99,6 +112,11 @@ import Testing
             (#""enqueue","body":"","body_base64":"""#, "body and body_base64 must not both be given"),
             (#""enqueue","body":"","not_before_ms":1,"delay_ms":1"#, "not_before_ms and delay_ms must not both be given"),
             (#""edit","message":"m","body_base64":"a""#, "body_base64 is not base64"),
+            (#""edit","message":"m","body":"","if_edited_ms":-2"#, "edit: if_edited_ms must be -1 to 9223372036854775807, got -2"),
+            (#""edit","message":"m","body":"","time_ms":1"#, "edit: unknown field time_ms"),
+            (#""update","message":"m","body":"","if_edited_ms":0"#, "update: unknown field if_edited_ms"),
+            (#""update","message":"m","body":"","metadata":{"k":1}"#, "update: metadata must be an object whose values are strings"),
+            (#""update","message":"m""#, "body or body_base64 is missing"),
             (#""drain","batch":2147483648"#, "drain: batch must be 0 to 2147483647, got 2147483648"),
         ])
     func wrong_requests_are_refused(text: String, detail: String) { #expect(refusal(text) == detail) }

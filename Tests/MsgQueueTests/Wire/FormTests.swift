@@ -134,5 +134,6 @@ import Testing
         #expect(
             line(JSONValue(.replaced(id: "a", by: "b", conversation: "c"), at: 1))
                 == #"{"event":"replaced","at_ms":1,"id":"a","by":"b","conversation":"c"}"#)
+        #expect(line(JSONValue(.edited(id: "a", conversation: "c"), at: 1)) == #"{"event":"edited","at_ms":1,"id":"a","conversation":"c"}"#)
     }
 }
