@@ -85,6 +85,13 @@ static void check_full(struct scene *scene) {
   CHECK_NUMBER(-1, status_of(scene, "too much"));
 }
 
+static void check_body_size(struct scene *scene, const char *id, size_t expected) {
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene->queue, id, &message));
+  CHECK_NUMBER(expected, message->body_size);
+  msgq_message_free(message);
+}
+
 /* A truncation of the database would release the blocks reserved after its end, and another program could take them. */
 TEST(D9_a_checkpoint_does_not_release_the_reserved_space) {
   struct scene scene;
@@ -106,10 +113,21 @@ TEST_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   begin_small_disk(&scene, "768k");
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   scene_open(&scene);
+  msgq_draft received = MSGQ_DRAFT_INIT;
+  static char large[400000];
+  received.id = "received";
+  REQUIRE_OK(msgq_record(scene.queue, &received, "eve", NULL));
   unsigned count = enqueue_until_full(&scene);
   CHECK(count >= 20);
   fill_disk(&scene);
   check_full(&scene);
+  /* An update that needs more is refused, and changes nothing; one that does not is possible. */
+  received.body = large;
+  received.body_size = sizeof large;
+  CHECK_RESULT(MSGQ_STORAGE, msgq_update(scene.queue, "received", &received));
+  check_body_size(&scene, "received", 0);
+  received.body_size = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_update(scene.queue, "received", &received));
   CHECK_NUMBER(count, listed(&scene));
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "m1"));
   CHECK_RESULT(MSGQ_OK, msgq_edit(scene.queue, "m2", "shorter", 7));

@@ -89,6 +89,8 @@ TEST(D16_every_change_is_refused_and_changes_nothing) {
   CHECK_RESULT(MSGQ_PERMISSION, msgq_record(scene.queue, &draft, "Ana", NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_set_title(scene.queue, "ana", "Ana"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_edit(scene.queue, "a", "x", 1));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_edit_message(scene.queue, "a", &draft, -1));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_update(scene.queue, "a", &draft));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_delete(scene.queue, "a"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_retry(scene.queue, "a"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_send_now(scene.queue, "a"));

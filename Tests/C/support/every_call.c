@@ -46,6 +46,8 @@ static void one_message_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_get(queue, "id", &message));
   CHECK(message == NULL);
   CHECK_RESULT(expected, msgq_edit(queue, "id", "body", 4));
+  CHECK_RESULT(expected, msgq_edit_message(queue, "id", &draft, -1));
+  CHECK_RESULT(expected, msgq_update(queue, "id", &draft));
   CHECK_RESULT(expected, msgq_delete(queue, "id"));
   CHECK_RESULT(expected, msgq_retry(queue, "id"));
   CHECK_RESULT(expected, msgq_send_now(queue, "id"));
