@@ -28,5 +28,9 @@ long number_of(const char *id);
 void id_of(char out[32], uint32_t number);
 /* Returns the own time of a message; 0: it has none. */
 int64_t time_of(uint32_t number);
+/* Returns the time that an update to this version gives a received message; 0: it keeps the one that it has. */
+int64_t new_time_of(uint32_t number, uint32_t version);
+/* Whether a change to this version writes the number of the version into the metadata; msgq_edit leaves them as they are. */
+bool has_metadata(const struct message *message, uint32_t version);
 
 #endif

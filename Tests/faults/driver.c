@@ -185,6 +185,10 @@ msgq_result driver_enqueue(struct driver *driver, uint32_t conversation, uint32_
   return enqueue_new(driver, EVENT_ENQUEUE, conversation, size, 0);
 }
 
+msgq_result driver_record(struct driver *driver, uint32_t conversation, uint32_t size) {
+  return enqueue_new(driver, EVENT_RECORD, conversation, size, 0);
+}
+
 void driver_enqueue_again(struct driver *driver, uint32_t number) {
   const struct message *message = &driver->ledger.messages[number];
   driver_note(driver, (struct event){ .kind = EVENT_ENQUEUE, .number = number, .conversation = message->conversation });
@@ -225,6 +229,29 @@ void driver_batch(struct driver *driver, uint32_t count, uint32_t size) {
   free(drafts);
 }
 
+/* Makes the change of a received message, or of a queued one with or without metadata. */
+static msgq_result change(struct driver *driver, const struct message *message, const char *id, uint32_t number, struct version version,
+                          const char *body) {
+  char value[16];
+  msgq_pair pair = { "version", value };
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  msgq_message *before = NULL;
+  if (!has_metadata(message, version.version)) return msgq_edit(driver->queue, id, body, version.size);
+  snprintf(value, sizeof value, "%u", version.version);
+  draft.body = body;
+  draft.body_size = version.size;
+  draft.metadata = &pair;
+  draft.metadata_count = 1;
+  if (message->is_received) {
+    draft.time_ms = new_time_of(number, version.version);
+    return msgq_update(driver->queue, id, &draft);
+  }
+  /* The time of the last edit, as a host passes it on. */
+  int64_t edited = msgq_get(driver->queue, id, &before) == MSGQ_OK ? before->edited_ms : -1;
+  msgq_message_free(before);
+  return msgq_edit_message(driver->queue, id, &draft, edited);
+}
+
 msgq_result driver_edit(struct driver *driver, uint32_t number, uint32_t size) {
   struct message *message = &driver->ledger.messages[number];
   if (message->versions_count >= versions_room - 1) return MSGQ_OK;
@@ -237,8 +264,9 @@ msgq_result driver_edit(struct driver *driver, uint32_t number, uint32_t size) {
   id_of(id, number);
   body_fill(body, number, version);
   driver_note(driver, (struct event){ .kind = EVENT_EDIT, .number = number, .version = version.version, .size = size });
-  msgq_result result = msgq_edit(driver->queue, id, body, size);
-  expect(driver, "edit", result, is_full(driver, result) || (driver->ledger.promises.drops && result == MSGQ_NOT_FOUND));
+  msgq_result result = change(driver, message, id, number, version, body);
+  bool may_be_gone = driver->ledger.promises.drops || (message->is_received && driver->ledger.promises.prunes);
+  expect(driver, "edit", result, is_full(driver, result) || (may_be_gone && result == MSGQ_NOT_FOUND));
   driver_note(driver, (struct event){ .kind = EVENT_EDITED, .number = number, .version = version.version, .size = size, .result = (int32_t)result });
   free(body);
   return result;
@@ -412,6 +440,7 @@ void driver_settle(struct driver *driver) {
 static bool is_queued(const struct message *message) {
   return message->is_done && !message->is_received && !message->delete_tried && message->starts == 0;
 }
+static bool is_recorded(const struct message *message) { return message->is_done && message->is_received && !message->delete_tried; }
 static bool is_failed(const struct message *message) {
   return message->is_done && !message->delete_tried && message->starts == message->stops && message->stops > 0 && !message->was_sent;
 }
@@ -473,7 +502,7 @@ static bool many_step(struct driver *driver) {
   if (choice < 12) enqueue_new(driver, EVENT_ENQUEUE, conversation, size_of(driver, false), 1 + random_below(&driver->generator, 3));
   else if (choice < 16) retry_all(driver, choice < 14 ? all_conversations : conversation);
   else if (choice < 17) backup(driver, true);
-  else if (choice < 20) enqueue_new(driver, EVENT_RECORD, conversation, size_of(driver, false), 0);
+  else if (choice < 20) driver_record(driver, conversation, size_of(driver, false));
   else if (choice < 21) delete_conversation(driver, conversation);
   else if (choice < 22) clear_failed(driver, conversation == 0 ? all_conversations : conversation);
   else if (choice < 24) drain_failed(driver, conversation == 0 ? all_conversations : conversation);
@@ -493,9 +522,9 @@ void scene_step(struct driver *driver, enum scene scene) {
   } else if (choice < 52) {
     driver_batch(driver, 2 + random_below(&driver->generator, 12), big ? 3000 : 200);
   } else if (choice < 55) {
-    enqueue_new(driver, EVENT_RECORD, random_below(&driver->generator, 5), size_of(driver, false), 0);
+    driver_record(driver, random_below(&driver->generator, 5), size_of(driver, false));
   } else if (choice < 66) {
-    if ((number = choose(driver, is_queued)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
+    if ((number = choose(driver, choice < 63 ? is_queued : is_recorded)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
   } else if (choice < 73) {
     if ((number = choose(driver, is_present)) >= 0) driver_delete(driver, (uint32_t)number);
   } else if (choice < 87) {

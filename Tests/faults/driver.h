@@ -51,8 +51,10 @@ void driver_end(struct driver *driver);
 msgq_result driver_open(struct driver *driver);
 msgq_result driver_close(struct driver *driver);
 msgq_result driver_enqueue(struct driver *driver, uint32_t conversation, uint32_t size);
+msgq_result driver_record(struct driver *driver, uint32_t conversation, uint32_t size);
 void driver_batch(struct driver *driver, uint32_t count, uint32_t size);
 void driver_enqueue_again(struct driver *driver, uint32_t number);
+/* Edits a message that is queued, or updates one that was received. */
 msgq_result driver_edit(struct driver *driver, uint32_t number, uint32_t size);
 msgq_result driver_delete(struct driver *driver, uint32_t number);
 msgq_result driver_clear(struct driver *driver, uint32_t conversation);

@@ -79,6 +79,8 @@ static int play(void *context) {
   result = driver_open(&driver);
   MUST(result == MSGQ_OK, "open: %s", msgq_result_name(result));
   for (uint32_t index = 0; index < 30; index++) driver_enqueue(&driver, index % 5, 256 + index * 100);
+  uint32_t received = driver.next;
+  driver_record(&driver, 1, 600);
   driver_drain(&driver, 8);
   MUST(fill(run, (uint64_t)run->free_blocks * 4096), "the disk could not be filled: %s", strerror(errno));
 
@@ -94,6 +96,9 @@ static int play(void *context) {
     result = driver_enqueue(&driver, 1, 400);
     MUST(result == MSGQ_STORAGE || result == MSGQ_OK, "the second enqueue on a full disk returned %s", msgq_result_name(result));
   }
+  result = driver_edit(&driver, received, 400000);
+  MUST(result == MSGQ_STORAGE || result == MSGQ_OK, "update to a longer body on a full disk returned %s: %.100s", msgq_result_name(result),
+       msgq_error_detail());
   struct ledger ledger;
   ledger_copy(&ledger, &driver.ledger);
   ledger_without_power_cut(&ledger);
@@ -108,6 +113,8 @@ static int play(void *context) {
     result = driver_edit(&driver, (uint32_t)number, 16);
     MUST(result == MSGQ_OK, "edit to a shorter body on a full disk: %s", msgq_result_name(result));
   }
+  result = driver_edit(&driver, received, 16);
+  MUST(result == MSGQ_OK, "update to a shorter body on a full disk: %s", msgq_result_name(result));
   /* The close may fail because outcomes are not saved. The ledger records the result, and later checks use it. */
   driver_close(&driver);
 

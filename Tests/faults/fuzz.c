@@ -181,7 +181,17 @@ static void call(msgq_queue **queue) {
       msgq_record(*queue, &draft, text(), NULL);
       break;
     }
-    case 6: msgq_edit(*queue, text(), bytes, size()); break;
+    case 6: {
+      msgq_draft draft = a_draft(pairs);
+      const char *message = text();
+      if (byte() & 1) draft.id = draft.conversation = NULL;
+      switch (byte() % 3) {
+        case 0: msgq_edit(*queue, message, bytes, size()); break;
+        case 1: msgq_edit_message(*queue, message, byte() < 250 ? &draft : NULL, byte() < 128 ? -1 : byte() < 200 ? 0 : wide()); break;
+        default: msgq_update(*queue, message, byte() < 250 ? &draft : NULL); break;
+      }
+      break;
+    }
     case 7: msgq_delete(*queue, text()); break;
     case 8: msgq_retry(*queue, text()); break;
     case 9: msgq_send_now(*queue, text()); break;

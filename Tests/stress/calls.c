@@ -136,6 +136,50 @@ static void wait_a_little(struct side *side, msgq_queue *queue, unsigned *seed, 
   }
 }
 
+/* Records a message, or updates it. Several threads do so with one id; body and metadata are always those of one call. */
+static void change_received(msgq_queue *queue, unsigned *seed) {
+  char id[16], value[16];
+  snprintf(id, sizeof id, "r%d", rand_r(seed) % 20);
+  snprintf(value, sizeof value, "%d", rand_r(seed));
+  msgq_pair pair = { "copy", value };
+  msgq_message *message = NULL;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.conversation = "received";
+  draft.body = value;
+  draft.body_size = strlen(value);
+  draft.metadata = &pair;
+  draft.metadata_count = 1;
+  draft.time_ms = rand_r(seed) % 2 == 0 ? 0 : 1 + rand_r(seed);
+  msgq_result result = msgq_update(queue, id, &draft);
+  if (result == MSGQ_NOT_FOUND) result = msgq_record(queue, (draft.id = id, &draft), "Ana", NULL);
+  if (result != MSGQ_OK && result != MSGQ_CLOSED) problem("an update", result, 0);
+  if (msgq_get(queue, id, &message) != MSGQ_OK) return;
+  const char *copy = message->metadata_count == 1 ? message->metadata[0].value : "";
+  if (strlen(copy) != message->body_size || memcmp(copy, message->body, message->body_size) != 0) problem("half an update", 0, 0);
+  msgq_message_free(message);
+}
+
+/* Edits a message after reading it, as two hosts may do at the same time; or updates it, which one's own messages refuse. */
+static void change_message(msgq_queue *queue, unsigned *seed, const char *id) {
+  msgq_message *message = NULL;
+  msgq_pair pair = { "edited", "yes" };
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.body = "edited";
+  draft.body_size = 6;
+  draft.metadata = &pair;
+  draft.metadata_count = 1;
+  switch (rand_r(seed) % 3) {
+    case 0: msgq_edit(queue, id, "edited", 6); break;
+    case 1:
+      if (msgq_get(queue, id, &message) == MSGQ_OK) msgq_edit_message(queue, id, &draft, message->edited_ms);
+      msgq_message_free(message);
+      break;
+    default:
+      if (msgq_update(queue, id, &draft) == MSGQ_OK) problem("an update of an own message", MSGQ_OK, 0);
+      break;
+  }
+}
+
 static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) {
   char id[32];
   unsigned number;
@@ -144,7 +188,7 @@ static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) 
   find_message(side, seed, id, sizeof id, &number);
   if (id[0] == '\0') return;
   switch (rand_r(seed) % 8) {
-    case 0: msgq_edit(queue, id, "edited", 6); break;
+    case 0: change_message(queue, seed, id); break;
     case 1:
       if (number < messages_room) atomic_store(&side->states[number], doubtful);
       msgq_delete(queue, id);
@@ -250,6 +294,7 @@ void call_at_random(struct side *side, unsigned *seed) {
   else if (chance < 670) change_state(side, queue, seed);
   else if (chance < 680) drain_a_little(side, queue, seed);
   else if (chance < 681) back_up(side, queue, seed);
+  else if (chance < 700) change_received(queue, seed);
   else if (side->polled) msgq_poll(queue, rand_r(seed) % 50 == 0 ? 1 : 0, NULL);
   else msgq_fd(queue);
 }
