@@ -530,6 +530,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_get": (c_int, [_queue, c_char_p, POINTER(POINTER(Message))]),
     "msgq_message_free": (None, [POINTER(Message)]),
     "msgq_edit": (c_int, [_queue, c_char_p, c_char_p, c_size_t]),
+    "msgq_edit_message": (c_int, [_queue, c_char_p, POINTER(Draft), c_int64]),
+    "msgq_update": (c_int, [_queue, c_char_p, POINTER(Draft)]),
     "msgq_delete": (c_int, [_queue, c_char_p]),
     "msgq_retry": (c_int, [_queue, c_char_p]),
     "msgq_send_now": (c_int, [_queue, c_char_p]),

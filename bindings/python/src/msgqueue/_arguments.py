@@ -9,8 +9,8 @@ import math
 import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from enum import IntEnum
-from typing import TypeVar, Union
+from enum import Enum, IntEnum
+from typing import Final, TypeVar, Union
 
 from .enums import Status
 from .errors import InvalidError
@@ -20,6 +20,19 @@ Body = Union[str, bytes]
 Time = Union[float, datetime]
 # A duration: seconds, or a timedelta.
 Duration = Union[float, timedelta]
+
+
+class AnyEdit(Enum):
+    """In place of the time of the last edit."""
+
+    ANY_EDIT = -1
+    """Whether the message was edited does not matter."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ANY_EDIT: Final = AnyEdit.ANY_EDIT
 
 _Member = TypeVar("_Member", bound=IntEnum)
 
@@ -129,6 +142,11 @@ def moment(name: str, value: object) -> int:
     if number <= 0:
         raise InvalidError(f"{name} must be after 1970-01-01 UTC")
     return number
+
+
+def last_edit(name: str, value: object) -> int:
+    """Converts the time of the last edit to milliseconds; None, which means never, to 0."""
+    return ANY_EDIT.value if value is ANY_EDIT else moment(name, value)
 
 
 def exclude(name: str, value: object, other: str, other_value: object) -> None:

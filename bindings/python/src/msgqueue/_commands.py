@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _abi, _arguments, _drafts
-from ._arguments import Body, Duration, Time
+from ._arguments import ANY_EDIT, AnyEdit, Body, Duration, Time
 from ._handle import Handle
 from .enums import Status
 from .models import Draft
@@ -237,22 +237,67 @@ class Commands:
 
     # ---------------------------------------------------------------- one message
 
-    def edit(self, id: str, body: Body) -> None:
+    def edit(
+        self,
+        id: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        if_edited: Time | AnyEdit | None = ANY_EDIT,
+    ) -> None:
         """Replaces the body of a queued or failed message, which keeps its id and its place.
+
+        An event of kind EDITED reports it.
 
         Args:
             id: The message.
             body: The new body, as for `enqueue`.
+            metadata: The new metadata, in place of all of the old, as for `enqueue`; {} removes them. None: they stay.
+            if_edited: `Message.edited` of the message as it was read, None if it was never edited. If it was edited
+                since, ConflictError is raised, and nothing changes. By default that does not matter.
 
         Raises:
+            InvalidError: An argument is out of range.
             NotFoundError: There is no such message.
             BusyError: It is being sent.
-            ConflictError: It was sent already.
-            TooLargeError: The body is over its limit.
+            ConflictError: It was sent already, or edited since.
+            TooLargeError: The body or the metadata is over its limit.
             FullError: The limit on bytes or on file bytes is reached.
+            CorruptError: It is damaged.
         """
-        data = _arguments.body(body)
-        self._handle.check(self._handle.lib.msgq_edit(self._handle.pointer, _arguments.text("id", id), data, len(data)))
+        draft, last = _drafts.change(body, metadata), _arguments.last_edit("if_edited", if_edited)
+        name = _arguments.text("id", id)
+        self._handle.check(self._handle.lib.msgq_edit_message(self._handle.pointer, name, draft, last))
+
+    def update(
+        self,
+        id: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        time: Time | None = None,
+    ) -> None:
+        """Changes a message that was received from someone else, after its sender changed it.
+
+        It keeps its id, its place, its conversation and its status: a message that was read stays read. An event of
+        kind EDITED reports it.
+
+        Args:
+            id: The message, which `record` added.
+            body: The new body, as for `enqueue`.
+            metadata: The new metadata, in place of all of the old, as for `enqueue`; {} removes them. None: they stay.
+            time: When its sender sent it, as for `enqueue`. None: the time stays.
+
+        Raises:
+            InvalidError: An argument is out of range.
+            NotFoundError: There is no such message.
+            ConflictError: It is one's own message.
+            TooLargeError: The body or the metadata is over its limit.
+            FullError: The limit on file bytes is reached.
+            CorruptError: It is damaged.
+        """
+        draft, name = _drafts.change(body, metadata, time), _arguments.text("id", id)
+        self._handle.check(self._handle.lib.msgq_update(self._handle.pointer, name, draft))
 
     def delete(self, id: str) -> None:
         """Removes one message for good, whatever its status, also from disk.

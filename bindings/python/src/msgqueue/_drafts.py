@@ -65,6 +65,13 @@ def fill(
         target.time_ms = _arguments.moment("time", time)
 
 
+def change(body: object, metadata: Mapping[str, str] | None, time: object = None) -> _abi.Draft:
+    """Returns a draft that changes a stored message. Without metadata it leaves them as they are."""
+    draft = _abi.Draft()
+    fill(draft, body, "", metadata, None, None, None, None, False, None, 0, time=time)
+    return draft
+
+
 def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
     """Returns an array for msgq_enqueue_batch. An error names the draft by its index, from 0."""
     if isinstance(drafts, (Draft, Mapping)):
@@ -129,9 +136,10 @@ def _draft(given: object) -> Draft:
 def _fill_metadata(target: _abi.Draft, metadata: object) -> None:
     if not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a mapping of str to str, not {type(metadata).__name__}")
-    pairs = (_abi.Pair * len(metadata))()
+    # The address is not NULL, also without pairs: in a change that removes them all.
+    pairs = (_abi.Pair * max(len(metadata), 1))()
     for pair, (key, value) in zip(pairs, metadata.items()):
         pair.key = _arguments.text("a metadata key", key)
         pair.value = _arguments.text("a metadata value", value)
     target.metadata = pairs
-    target.metadata_count = len(pairs)
+    target.metadata_count = len(metadata)

@@ -313,6 +313,8 @@ class EventKind(_Named):
     """Events were lost because they were not taken in time: list again, and call `state`. lost_events."""
     REPLACED = 13
     """A queued message was replaced by a newer one of the same `replace_key`: id, conversation, text (the new id)."""
+    EDITED = 14
+    """`edit` or `update` changed the message: id, conversation."""
 
 
 class Reason(_Named):

@@ -101,6 +101,7 @@ class Message:
     failure: Failure | None
     """Of the last attempt, when that failed."""
     edited: datetime | None
+    """When `edit` or `update` changed it last, each time a later time; None: never."""
     not_before: datetime | None
     expires_at: datetime | None
     next_attempt: datetime | None

@@ -338,6 +338,7 @@ class MessageQueue:
     attempts: Final = forward("_queries", Queries.attempts)
     explain: Final = forward("_queries", Queries.explain)
     edit: Final = forward("_commands", Commands.edit)
+    update: Final = forward("_commands", Commands.update)
     delete: Final = forward("_commands", Commands.delete)
     retry: Final = forward("_commands", Commands.retry)
     send_now: Final = forward("_commands", Commands.send_now)

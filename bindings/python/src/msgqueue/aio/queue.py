@@ -257,6 +257,7 @@ class MessageQueue:
     attempts: Final = reads(PolledQueue.attempts)
     explain: Final = reads(PolledQueue.explain)
     edit: Final = changes(PolledQueue.edit)
+    update: Final = changes(PolledQueue.update)
     delete: Final = changes(PolledQueue.delete)
     retry: Final = changes(PolledQueue.retry)
     send_now: Final = changes(PolledQueue.send_now)

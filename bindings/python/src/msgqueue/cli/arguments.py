@@ -180,8 +180,23 @@ COMMANDS = (
     ),
     Command(
         "edit", "replace the body of a queued or failed message", "changing:edit",
-        ("msgq edit outbox.db ID 'new text'", "msgq edit outbox.db ID - < body.txt"), (_message, *_body, _hold),
+        (
+            "msgq edit outbox.db ID 'new text'", "msgq edit outbox.db ID - < body.txt",
+            "msgq edit outbox.db ID 'new text' --if-edited 0",
+        ),
+        (
+            _message, *_body,
+            _argument(
+                "--metadata", metavar="KEY=VALUE", action="append", help="in place of all metadata; may be repeated"
+            ),
+            _argument(
+                "--if-edited", metavar="MS", type=_number(0),
+                help="only if it was edited last at this time: edited_ms of show --json; 0: never",
+            ),
+            _hold,
+        ),
         writes=True, prepare="changing:read_body",
+        text="With --if-edited, nothing changes when the message was edited meanwhile.",
     ),
     Command(
         "delete", "delete messages", "changing:delete", ("msgq delete outbox.db ID --yes",), (_messages, _yes, _hold),

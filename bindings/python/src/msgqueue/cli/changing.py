@@ -136,8 +136,14 @@ def read_body(arguments: Namespace) -> int:
 
 
 def edit(session: Session, arguments: Namespace) -> int:
-    """Replaces the body of a message."""
-    session.call("edit", message=arguments.message, **control.body_fields(arguments.content))
+    """Replaces the body of a message, and its metadata if they are given."""
+    session.call(
+        "edit",
+        message=arguments.message,
+        metadata=values.metadata(arguments.metadata),
+        if_edited_ms=arguments.if_edited,
+        **control.body_fields(arguments.content),
+    )
     return exits.DONE
 
 

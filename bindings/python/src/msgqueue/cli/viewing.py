@@ -116,7 +116,7 @@ def show(session: Session, arguments: Namespace) -> int:
             ("failed before", _words(message.get("failure_before"))),
             ("enqueued", tables.instant(message["created_ms"])),
             ("time", tables.instant(message["time_ms"]) if message["time_ms"] != message["created_ms"] else ""),
-            ("edited", tables.instant(message["edited_ms"])),
+            ("edited", _edited(message["edited_ms"])),
             ("not before", tables.instant(message["not_before_ms"])),
             ("expires", tables.instant(message["expires_at_ms"])),
             ("last attempt", tables.instant(message["last_attempt_ms"])),
@@ -134,6 +134,11 @@ def show(session: Session, arguments: Namespace) -> int:
     )
     tables.write("\n" + escaped(body.decode("utf-8", "backslashreplace"), lines=True) + "\n")
     return exits.DONE
+
+
+def _edited(milliseconds: int) -> str:
+    # With the number for `edit --if-edited`, which needs every millisecond.
+    return f"{tables.instant(milliseconds)} ({milliseconds})" if milliseconds else ""
 
 
 def _words(failure: dict[str, Any] | None) -> str:

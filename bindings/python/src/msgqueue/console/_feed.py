@@ -18,7 +18,7 @@ _END: Final = 1.0
 # Events that wait for one page; with more, the page lists again.
 _ROOM: Final = 300
 # Events of single messages, which a page does not need when it lists again.
-_OF_MESSAGES: Final = frozenset(("status", "deleted", "discarded", "replaced"))
+_OF_MESSAGES: Final = frozenset(("status", "deleted", "discarded", "replaced", "edited"))
 # Events of which the latest one says everything.
 _LATEST: Final = frozenset(("summary", "connectivity", "drain_progress", "prompt", "prompt_withdrawn"))
 
@@ -47,7 +47,7 @@ class Stream:
 
     def _key(self, event: Json) -> object:
         kind = event["event"]
-        if kind == "status":
+        if kind in ("status", "edited"):
             return kind, event["id"]
         if kind == "resync":
             return kind

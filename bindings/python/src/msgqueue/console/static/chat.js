@@ -255,11 +255,13 @@ export class Chat {
       const message = await this.server.call("get", { message: id });
       if (message.conversation !== this.conversation) return;
       const rest = this.messages.filter((each) => each.id !== id);
-      // A message from before or behind those that are kept comes with its page.
-      const isNew = rest.length === this.messages.length;
-      if (isNew && this.hasEarlier && rest.length > 0 && compare(message, rest[0]) < 0) return;
-      if (isNew && this.hasLater && rest.length > 0 && compare(message, rest.at(-1)) > 0) return;
-      this.messages = [...rest, message].sort(compare);
+      // A new one from before or behind those that are kept, or one whose time moves it there, comes with its page.
+      const before = this.messages.find((each) => each.id === id);
+      const hasCome = rest.length > 0 && (!before || compare(before, message) !== 0);
+      const isOutside =
+        (this.hasEarlier && hasCome && compare(message, rest[0]) < 0) ||
+        (this.hasLater && hasCome && compare(message, rest.at(-1)) > 0);
+      this.messages = isOutside ? rest : [...rest, message].sort(compare);
     } catch (problem) {
       if (!(problem instanceof CallError) || problem.code !== "NOT_FOUND") throw problem;
       this.messages = this.messages.filter((each) => each.id !== id);

@@ -100,7 +100,7 @@ export class Queue extends EventTarget {
       return;
     }
     this.refresh();
-    // There is no event of an edit, only of the counts that it changes.
+    // A title, and what was pruned from the history, have no event but that of the counts.
     const isNamed = change.everything || change.ids.size > 0 || change.removed.size > 0;
     if (!isNamed && events.some(({ event }) => event === "summary")) change.everything = true;
     if (change.everything || change.ids.size || change.removed.size) this.announce(change);
@@ -121,6 +121,9 @@ export class Queue extends EventTarget {
       case "status":
         change.ids.add(event.id);
         this.endRetry(event);
+        break;
+      case "edited":
+        change.ids.add(event.id);
         break;
       case "deleted":
       case "discarded":
