@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from conftest import Opener, Shower
 from msgqueue import Connectivity, Mode, Outcome, RetryPolicy, Status
 from selenium.webdriver.common.keys import Keys
@@ -52,6 +54,44 @@ def test_X1_a_message_behind_another_says_so(opened: Opener, show: Shower, trans
     page.press("Show that message")
     page.see("dialog .body", "first")
     page.see("dialog .sentence .quiet", lambda text: text.startswith("Until "))
+
+
+def test_H11_changes_by_other_programs_are_shown(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    queue.record("helo", sender="eve", conversation="ana", id="r")
+    queue.record("second", sender="eve", conversation="ana", id="s")
+    mine = queue.enqueue("mine 1", conversation="ana")
+    page = show(queue, "#/conversations/ana")
+    page.see_texts(".bubble-text", ["helo", "second", "mine 1"])
+    # Neither changes a count.
+    queue.update("r", "hello")
+    page.see_texts(".bubble-text", ["hello", "second", "mine 1"])
+    queue.edit(mine, "mine 2")
+    page.see_texts(".bubble-text", ["hello", "second", "mine 2"])
+    # A time moves the message.
+    queue.update("r", "hello again", time=queue.get("s").time + timedelta(milliseconds=1))
+    page.see(".bubble:first-child .bubble-text", "second")
+    queue.update("s", "the newest", time=queue.get(mine).time + timedelta(hours=1))
+    page.see(".bubble:last-child .bubble-text", "the newest")
+    page.see(".item-text", "the newest")
+
+
+def test_H11_a_message_that_moves_before_what_is_kept_comes_with_its_page(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    ids = [queue.record(f"text {number}", sender="eve", conversation="ana") for number in range(120)]
+    page = show(queue, "#/conversations/ana")
+    page.see(".bubble:last-child .bubble-text", "text 119")
+    queue.update(ids[119], "moved", time=queue.get(ids[0]).time - timedelta(hours=1))
+    page.see(".bubble:last-child .bubble-text", "text 118")
+
+
+    def scroll_up() -> bool:
+        page.script('document.querySelector(".chat-scroll").scrollTop = 0')
+        return page.texts(".bubble-text")[0] == "moved"
+
+    page.until(scroll_up, "the first message")
+    # Without a gap.
+    page.see_texts(".bubble-text", ["moved", *(f"text {number}" for number in range(119))])
 
 
 def test_H3_history_pages_backwards_offline(opened: Opener, show: Shower) -> None:

@@ -455,9 +455,10 @@ def test_I5_a_page_that_is_loaded_again_is_not_told_that_the_queue_was_closed(pa
 
 def test_I5_events_of_many_messages_become_few() -> None:
     stream = Stream()
-    for index in range(200):
+    for index in range(100):
         for status in ("queued", "sending", "sent"):
             stream.add({"event": "status", "id": str(index), "to": status})
+            stream.add({"event": "edited", "id": str(index)})
             stream.add({"event": "summary", "n": index})
     events = stream.take(0) or []
     assert len(events) == 201

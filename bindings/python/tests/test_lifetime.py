@@ -148,6 +148,7 @@ def test_a_closed_queue_raises_closed_error(opened: Opener, http: HttpTransport)
         lambda: queue.enqueue_bodies(["late"]),
         lambda: queue.get("id"),
         lambda: queue.edit("id", "late"),
+        lambda: queue.update("id", "late"),
         lambda: queue.delete("id"),
         lambda: queue.retry("id"),
         lambda: queue.send_now("id"),

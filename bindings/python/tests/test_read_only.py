@@ -104,6 +104,8 @@ CHANGES: dict[str, Callable[[MessageQueue, str], object]] = {
     "enqueue_batch": lambda queue, id: queue.enqueue_batch([Draft("x"), Draft("y")]),
     "record": lambda queue, id: queue.record("x", sender="Ana"),
     "edit": lambda queue, id: queue.edit(id, "y"),
+    "edit if": lambda queue, id: queue.edit(id, "y", metadata={}, if_edited=None),
+    "update": lambda queue, id: queue.update(id, "y"),
     "delete": lambda queue, id: queue.delete(id),
     "retry": lambda queue, id: queue.retry(id),
     "send_now": lambda queue, id: queue.send_now(id),
