@@ -35,6 +35,7 @@ private func readChange(_ pointer: UnsafePointer<msgq_draft>, takesTime: Bool) t
         ("not_before_ms", given.not_before_ms != 0), ("expires_at_ms", given.expires_at_ms != 0),
         ("unmetered_only", given.unmetered_only), ("replace_key", (given.replace_key?.pointee ?? 0) != 0),
         ("priority", given.priority != 0), ("time_ms", given.time_ms != 0 && !takesTime),
+        ("delay_ms", given.delay_ms != 0), ("expiry_ms", given.expiry_ms != 0),
     ]
     if let field = isSet.first(where: \.1)?.0 { throw QueueError(.invalid, "\(field) cannot be changed: it must be 0 in this draft") }
     return MessageChange(
