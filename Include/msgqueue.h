@@ -1226,10 +1226,15 @@ typedef struct msgq_filter {
      this time. Otherwise 0 (INVALID) */
   int64_t after_time_ms;
   bool with_reasons; /* false. Each message has its `explanation`, as msgq_explain gives it */
+  /* Only failed messages, by their `failure`, in the order of MSGQ_ORDER_SEQUENCE (otherwise
+     INVALID, also where `statuses` leaves out the failed ones): */
+  const int32_t *failure_code;    /* NULL: any code. Points to the code; to 0: those without one */
+  msgq_failure_kind failure_kind; /* MSGQ_FAILURE_NONE (0): any kind */
 } msgq_filter;
 
 #define MSGQ_FILTER_INIT \
-  { sizeof(msgq_filter), NULL, 0, 0, 50, false, false, MSGQ_ORDER_SEQUENCE, 0, false }
+  { sizeof(msgq_filter), NULL, 0, 0, 50, false, false, MSGQ_ORDER_SEQUENCE, 0, false, NULL, \
+    MSGQ_FAILURE_NONE }
 
 void msgq_filter_init(msgq_filter *filter);
 
@@ -1267,6 +1272,52 @@ typedef struct msgq_counts {
 /* Messages by status, of one conversation or (NULL) of all; not by counting, so as fast with a
    million. Reads the store. */
 msgq_result msgq_count(msgq_queue *queue, const char *conversation, msgq_counts *out);
+
+/* What the queued messages wait for. Each is counted once. */
+typedef struct msgq_waiting {
+  uint32_t struct_size;
+  uint64_t queued;           /* all of them, as in msgq_counts */
+  uint64_t paused;           /* in conversations that are paused; all, while the queue is paused */
+  uint64_t scheduled;        /* of the others: before their `not_before_ms` */
+  uint64_t retrying;         /* of the others: in the delay after a failed attempt */
+  int64_t next_scheduled_ms; /* when the first of the scheduled ones may be sent; 0: none */
+  int64_t next_retry_ms;     /* when the first of the retrying ones is tried again; 0: none */
+} msgq_waiting;
+
+#define MSGQ_WAITING_INIT { sizeof(msgq_waiting), 0, 0, 0, 0, 0, 0 }
+
+/* Counts the queued messages by what they wait for, whether online or not. It takes longer with
+   more messages that are scheduled or wait for a retry, and while conversations are paused reads
+   these in steps, between which other calls run. Reads the store. */
+msgq_result msgq_count_waiting(msgq_queue *queue, msgq_waiting *out);
+
+/* The failed messages with the same kind and code of failure. */
+typedef struct msgq_failure_group {
+  uint32_t struct_size;
+  msgq_failure_kind kind; /* MSGQ_FAILURE_UNKNOWN also where the failure is not known */
+  int32_t code;           /* 0: none */
+  uint64_t count;         /* messages */
+  int64_t first_ms;       /* when the first message failed so, since there was none; it may have */
+  int64_t last_ms;        /* been retried or deleted. When the last one did */
+  const char *text;       /* of the failure of the newest message; never NULL */
+} msgq_failure_group;
+
+/* A list of groups. */
+typedef struct msgq_failure_group_page msgq_failure_group_page;
+
+/* The failed messages of all conversations by kind and code, the largest groups first, at most
+   `limit` (1 to 1000; 0: 50). Not by counting, so as fast with a million. A group's messages:
+   msgq_list with `failure_kind` and `failure_code`. Free it with msgq_failure_groups_free. Reads
+   the store. */
+msgq_result msgq_failure_groups(msgq_queue *queue, uint32_t limit, msgq_failure_group_page **out);
+
+/* Number of groups; 0 for NULL. */
+size_t msgq_failure_groups_size(const msgq_failure_group_page *page);
+
+/* Group `index`, borrowed from the list; NULL when out of range. */
+const msgq_failure_group *msgq_failure_groups_at(const msgq_failure_group_page *page, size_t index);
+
+void msgq_failure_groups_free(msgq_failure_group_page *page);
 
 /* A conversation as a list of conversations shows it. */
 typedef struct msgq_conversation {
@@ -1338,6 +1389,11 @@ msgq_result msgq_delete_conversation(msgq_queue *queue, const char *conversation
    store. */
 msgq_result msgq_clear_failed(msgq_queue *queue, const char *conversation, uint64_t *count);
 
+/* The same for the failed messages that `filter` selects by its conversation, `failure_kind` and
+   `failure_code`; the page it describes has no effect. NULL: all. Changes the store. Errors:
+   INVALID (also: `statuses` leaves out the failed ones). */
+msgq_result msgq_clear_failed_by(msgq_queue *queue, const msgq_filter *filter, uint64_t *count);
+
 /*
  * Puts all `failed` messages of one conversation or (NULL) of all back to `queued`, in their places
  * and with all of their retries, and sends them, in any mode, without what was queued before.
@@ -1364,6 +1420,10 @@ msgq_result msgq_clear_failed(msgq_queue *queue, const char *conversation, uint6
  * Errors: NO_TRANSPORT.
  */
 msgq_result msgq_retry_all(msgq_queue *queue, const char *conversation, uint64_t *count);
+
+/* The same for the failed messages that `filter` selects, as msgq_clear_failed_by does. Messages
+   that fail again are not put back again. Changes the store. Errors: INVALID, NO_TRANSPORT. */
+msgq_result msgq_retry_all_by(msgq_queue *queue, const msgq_filter *filter, uint64_t *count);
 
 /* --------------------------------------------------------------------- 10. Connectivity */
 

@@ -207,11 +207,20 @@ private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> F
     guard let order = ListOrder(rawValue: Int32(bitPattern: given.order.rawValue)) else {
         throw QueueError(.invalid, "invalid order: \(Int32(bitPattern: given.order.rawValue))")
     }
-    return Filter(
+    var filter = Filter(
         conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") },
         statuses: given.statuses == 0 ? .unsent : StatusSet(rawValue: given.statuses), after: after,
         limit: given.limit == 0 ? 50 : Int(given.limit), newestFirst: given.newest_first, withoutBodies: given.without_bodies,
         order: order, afterTime: given.after_time_ms, withReasons: given.with_reasons)
+    filter.failureKind = try choice(given.failure_kind.rawValue, "failure_kind")
+    filter.failureCode = given.failure_code?.pointee
+    return filter
+}
+
+/// Reads the filter of a call for failed messages; NULL: all.
+func readFailed(_ pointer: UnsafePointer<msgq_filter>?) throws(QueueError) -> Filter {
+    guard let pointer else { return .failed(nil) }
+    return try FilterRule.allFailed(of: try read(pointer))
 }
 
 @_cdecl("msgq_list_size") @implementation
@@ -274,6 +283,17 @@ public func msgq_clear_failed(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let deleted = try engine.clearFailed(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
+        if let count { count.pointee = UInt64(clamping: deleted) }
+    }
+}
+
+@_cdecl("msgq_clear_failed_by") @implementation
+public func msgq_clear_failed_by(
+    _ queue: OpaquePointer!, _ filter: UnsafePointer<msgq_filter>!, _ count: UnsafeMutablePointer<UInt64>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let deleted = try engine.clearFailed(try readFailed(filter))
         if let count { count.pointee = UInt64(clamping: deleted) }
     }
 }

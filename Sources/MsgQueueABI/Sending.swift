@@ -195,6 +195,17 @@ public func msgq_retry_all(
     }
 }
 
+@_cdecl("msgq_retry_all_by") @implementation
+public func msgq_retry_all_by(
+    _ queue: OpaquePointer!, _ filter: UnsafePointer<msgq_filter>!, _ count: UnsafeMutablePointer<UInt64>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let put = try engine.retryAll(try readFailed(filter))
+        if let count { count.pointee = UInt64(clamping: put) }
+    }
+}
+
 extension msgq_report {
     init(_ report: Report) {
         self.init(

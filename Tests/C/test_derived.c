@@ -9,9 +9,10 @@
 /* Makes a closed store in which every table and every index has rows. `large`: too large to be checked completely by msgq_open. */
 static void begin(struct scene *scene, bool large) {
   static char body[16384];
+  static const int64_t ladder[] = { 3600000 };
   struct stub stub;
   scene_begin(scene);
-  scene->options.max_retries = 0;
+  set_ladder(scene, ladder, 1);
   scene_open(scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, &stub, NULL));
@@ -23,8 +24,12 @@ static void begin(struct scene *scene, bool large) {
   stub.verdict = MSGQ_VERDICT_REJECT;
   put(scene, "f1", "ana", "refused");
   CHECK_NUMBER(1, drain(scene).failed);
+  stub.verdict = MSGQ_VERDICT_RETRY;
+  put(scene, "r1", "fay", "tried again later");
+  drain(scene);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(scene, "r1"));
   put_numbered(scene, 1, 4);
-  put_timed(scene, "later", "dan", 0, wall_ms() + 86400000);
+  put_timed(scene, "later", "dan", wall_ms() + 43200000, wall_ms() + 86400000);
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.id = "urgent";
   draft.conversation = "dan";
@@ -120,6 +125,17 @@ static const struct damage damages[] = {
   { "INSERT INTO large_body SELECT seq, x'00' FROM message WHERE id = 'm1'", NULL, "table large_body" },
   { "INSERT INTO in_flight VALUES(1000, 1, 1)", NULL, "table in_flight" },
   { "INSERT INTO recent_own VALUES(-3, 1, 1, 1)", NULL, "table recent_own" },
+  { "DELETE FROM failure", NULL, "table failure" },
+  { "UPDATE failure SET code = code + 1", NULL, "table failure" },
+  { "UPDATE failure SET conversation = 'ben'", NULL, "table failure" },
+  { "UPDATE failure SET failed_at = failed_at + 1", NULL, "table failure" },
+  { "INSERT INTO failure SELECT seq, 4, 503, 1, conversation FROM message WHERE id = 'm1'", NULL, "table failure" },
+  { "DELETE FROM failure_count", NULL, "table failure" },
+  { "UPDATE failure_count SET count = count + 1, proof = proof + 3", NULL, "table failure_count" },
+  { "UPDATE failure_count SET last_at = last_at + 1", NULL, "table failure_count" },
+  { "INSERT INTO failure_count VALUES(1, 0, 0, 0, 0, 11)", NULL, "table failure_count" },
+  { "UPDATE failure SET code = code + 1", "failure", "failure_group" },
+  { "UPDATE failure SET conversation = 'ben'", "failure", "failure_group_in" },
   { "UPDATE conversation SET last_seq = 3 WHERE name = 'ana'", "conversation", "conversation_recent" },
   { "UPDATE conversation SET last_time = 3 WHERE name = 'eva'", "conversation", "conversation_time" },
   { "UPDATE recent SET gone_at = gone_at + 1", "recent", "recent_gone" },
@@ -144,6 +160,8 @@ static const struct index_entry {
   { "message_failed_in", "status = 2 WHERE id = 'f1'", "status = 5 WHERE id = 'f1'" },
   { "message_replace", "status = 2 WHERE id = 'urgent'", "status = 0 WHERE id = 'urgent'" },
   { "message_priority", "status = 2 WHERE id = 'urgent'", "status = 0 WHERE id = 'urgent'" },
+  { "message_scheduled", "status = 2 WHERE id = 'later'", "status = 0 WHERE id = 'later'" },
+  { "message_due", "status = 2 WHERE id = 'r1'", "status = 0 WHERE id = 'r1'" },
   { "message_time", "indexed = 0 WHERE id = 't1'", "indexed = 1 WHERE id = 't1'" },
   { "message_time_in", "indexed = 0 WHERE id = 't1'", "indexed = 1 WHERE id = 't1'" },
 };
@@ -191,7 +209,7 @@ static void for_each_damage(void (*body)(struct scene *scene, const char *text))
 static void check_is_reported(struct scene *scene, const char *text) {
   msgq_check_report report = check_of(scene->path);
   CHECK(!report.sound);
-  CHECK_NUMBER(13, report.whole);
+  CHECK_NUMBER(14, report.whole);
   CHECK_NUMBER(0, report.damaged);
   CHECK(strstr(report.text, text) != NULL);
 }
@@ -203,10 +221,10 @@ static void check_is_repaired(struct scene *scene, const char *text) {
   size_t before = journal_count(&scene->journal, MSGQ_EVENT_STORAGE);
   scene_open(scene);
   AWAIT(journal_count(&scene->journal, MSGQ_EVENT_STORAGE) > before);
-  CHECK_NUMBER(6, counts_of(scene, NULL).queued);
+  CHECK_NUMBER(7, counts_of(scene, NULL).queued);
   CHECK_NUMBER(5, counts_of(scene, "ana").queued + counts_of(scene, "ana").failed);
   scene_close(scene);
-  CHECK_TEXT("13 messages, no damage found.", check_of(scene->path).text);
+  CHECK_TEXT("14 messages, no damage found.", check_of(scene->path).text);
   before = journal_count(&scene->journal, MSGQ_EVENT_STORAGE);
   scene_open(scene);
   scene_close(scene);
@@ -227,6 +245,6 @@ TEST(D10_D15_a_wrong_newest_message_in_a_large_store_is_repaired_after_the_open)
   scene_open(&scene);
   await_storage_event(&scene, "index");
   scene_close(&scene);
-  CHECK_TEXT("153 messages, no damage found.", check_of(scene.path).text);
+  CHECK_TEXT("154 messages, no damage found.", check_of(scene.path).text);
   scene_end(&scene);
 }

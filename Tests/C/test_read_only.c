@@ -97,6 +97,8 @@ TEST(D16_every_change_is_refused_and_changes_nothing) {
   CHECK_RESULT(MSGQ_PERMISSION, msgq_mark(scene.queue, "a", MSGQ_STATUS_READ));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_clear(scene.queue, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_retry_all(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_retry_all_by(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_clear_failed_by(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_drain(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_drain_async(scene.queue, NULL, NULL, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_pause(scene.queue, NULL));

@@ -223,6 +223,8 @@ extension MessageQueue.Filter: Codable {
         order = try fields.value("order", or: order)
         afterTime = try fields.optional("afterTime")
         withReasons = try fields.value("withReasons", or: withReasons)
+        failureKind = try fields.optional("failureKind")
+        failureCode = try fields.optional("failureCode")
     }
 
     /// Writes each property under its name.
@@ -237,6 +239,8 @@ extension MessageQueue.Filter: Codable {
         try fields.encode(order, forKey: "order")
         try fields.encodeIfPresent(afterTime, forKey: "afterTime")
         try fields.encode(withReasons, forKey: "withReasons")
+        try fields.encodeIfPresent(failureKind, forKey: "failureKind")
+        try fields.encodeIfPresent(failureCode, forKey: "failureCode")
     }
 }
 

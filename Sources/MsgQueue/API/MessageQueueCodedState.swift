@@ -54,6 +54,56 @@ extension MessageQueue.Counts: Codable {
     }
 }
 
+extension MessageQueue.FailureGroup: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            kind: try fields.value("kind"),
+            code: try fields.optional("code"),
+            count: try fields.value("count"),
+            first: try fields.value("first"),
+            last: try fields.value("last"),
+            text: try fields.value("text", or: ""))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(kind, forKey: "kind")
+        try fields.encodeIfPresent(code, forKey: "code")
+        try fields.encode(count, forKey: "count")
+        try fields.encode(first, forKey: "first")
+        try fields.encode(last, forKey: "last")
+        try fields.encode(text, forKey: "text")
+    }
+}
+
+extension MessageQueue.Waiting: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(
+            queued: try fields.value("queued", or: 0),
+            paused: try fields.value("paused", or: 0),
+            scheduled: try fields.value("scheduled", or: 0),
+            retrying: try fields.value("retrying", or: 0),
+            nextScheduled: try fields.optional("nextScheduled"),
+            nextRetry: try fields.optional("nextRetry"))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(queued, forKey: "queued")
+        try fields.encode(paused, forKey: "paused")
+        try fields.encode(scheduled, forKey: "scheduled")
+        try fields.encode(retrying, forKey: "retrying")
+        try fields.encodeIfPresent(nextScheduled, forKey: "nextScheduled")
+        try fields.encodeIfPresent(nextRetry, forKey: "nextRetry")
+    }
+}
+
 extension MessageQueue.Network: Codable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {

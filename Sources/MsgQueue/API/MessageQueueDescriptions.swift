@@ -83,6 +83,19 @@ extension MessageQueue.Minute: CustomStringConvertible {
     }
 }
 
+extension MessageQueue.FailureGroup: CustomStringConvertible {
+    /// The number of messages, and what they failed with.
+    public var description: String { list("\(count) failed", cause(kind, code), text.isEmpty ? nil : text) }
+}
+
+extension MessageQueue.Waiting: CustomStringConvertible {
+    /// The numbers that are not 0: "3 queued, 1 paused".
+    public var description: String {
+        let text = list(some(queued, "queued"), some(paused, "paused"), some(scheduled, "scheduled"), some(retrying, "retrying"))
+        return text.isEmpty ? "no messages" : text
+    }
+}
+
 extension MessageQueue.Counts: CustomStringConvertible {
     /// The numbers that are not 0: "2 queued, 1 failed".
     public var description: String {

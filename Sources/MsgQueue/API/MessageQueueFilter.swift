@@ -20,6 +20,10 @@ extension MessageQueue {
         public var afterTime: Timestamp?
         /// Each message has its ``Message/explanation``: why it is not sent yet.
         public var withReasons: Bool
+        /// Only failed messages whose ``Message/failure`` is of this kind, in the order by sequence; nil: of any.
+        public var failureKind: FailureKind?
+        /// Only failed messages whose ``Message/failure`` has this code, in the order by sequence; 0: without a code; nil: with any.
+        public var failureCode: Int?
 
         /// The order of a page.
         public enum Order: Int32, Sendable, CaseIterable {
@@ -33,7 +37,7 @@ extension MessageQueue {
         public init(
             conversation: String? = nil, statuses: Set<Status> = .unsent, after: Int64? = nil, limit: Int = 50,
             newestFirst: Bool = false, withoutBodies: Bool = false, order: Order = .sequence, afterTime: Timestamp? = nil,
-            withReasons: Bool = false
+            withReasons: Bool = false, failureKind: FailureKind? = nil, failureCode: Int? = nil
         ) {
             self.conversation = conversation
             self.statuses = statuses
@@ -44,6 +48,8 @@ extension MessageQueue {
             self.order = order
             self.afterTime = afterTime
             self.withReasons = withReasons
+            self.failureKind = failureKind
+            self.failureCode = failureCode
         }
     }
 }
@@ -57,10 +63,26 @@ extension Set<MessageQueue.Status> {
 }
 
 extension MessageQueue.Filter {
-    package var engine: MsgQueue.Filter {
-        MsgQueue.Filter(
+    /// The filter for the engine. Throws if the code of failure is out of range.
+    package func engine() throws(MessageQueue.Error) -> MsgQueue.Filter {
+        var filter = MsgQueue.Filter(
             conversation: conversation, statuses: statuses.reduce(into: []) { $0.formUnion(StatusSet($1)) }, after: after ?? 0,
             limit: limit, newestFirst: newestFirst, withoutBodies: withoutBodies, order: order == .time ? .time : .sequence,
             afterTime: afterTime?.millisecondsSince1970 ?? 0, withReasons: withReasons)
+        filter.failureKind = failureKind?.engine ?? .none
+        filter.failureCode = try failureCode.map(Self.failureCode)
+        return filter
+    }
+
+    private static func failureCode(_ code: Int) throws(MessageQueue.Error) -> Int32 {
+        guard let small = Int32(exactly: code) else { throw QueueError(.invalid, "invalid code of a failure: \(code)") }
+        return small
+    }
+
+    /// The failed messages with this kind and code of failure.
+    package static func failed(
+        _ conversation: String?, _ kind: MessageQueue.FailureKind?, _ code: Int?
+    ) throws(MessageQueue.Error) -> MsgQueue.Filter {
+        .failed(conversation, kind?.engine ?? .none, try code.map(failureCode))
     }
 }

@@ -98,7 +98,7 @@ extension MessageQueue {
 
     /// Returns a page of messages in the order of sending or by time. For the next page set ``Filter/after`` to the last message's
     /// `sequence`, and in the order by time ``Filter/afterTime`` to its `time`.
-    public func list(_ filter: Filter = Filter()) throws(Error) -> [Message] { try engine.list(filter.engine).map(Message.init) }
+    public func list(_ filter: Filter = Filter()) throws(Error) -> [Message] { try engine.list(filter.engine()).map(Message.init) }
 
     /// Returns a page of conversations, the one that was enqueued to or recorded in last first.
     ///
@@ -143,16 +143,43 @@ extension MessageQueue {
     @discardableResult
     public func deleteConversation(_ conversation: String) throws(Error) -> Int { Int(try engine.deleteConversation(conversation)) }
 
-    /// Deletes the failed messages of one conversation, or of all, in steps. Returns their number.
+    /// Deletes failed messages in steps, between which other calls run. Returns their number.
+    ///
+    /// - Parameters:
+    ///   - conversation: Only its messages; nil: those of all.
+    ///   - kind: Only those with this kind of ``Message/failure``; nil: with any.
+    ///   - code: Only those with this code of ``Message/failure``; 0: without a code; nil: with any.
     @discardableResult
-    public func clearFailed(conversation: String? = nil) throws(Error) -> Int { Int(try engine.clearFailed(conversation)) }
+    public func clearFailed(conversation: String? = nil, kind: FailureKind? = nil, code: Int? = nil) throws(Error) -> Int {
+        Int(try engine.clearFailed(Filter.failed(conversation, kind, code)))
+    }
 
-    /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them
+    /// Returns the failed messages of all conversations by kind and code of their failures, the largest groups first. Not by counting, so as
+    /// fast with a million messages.
+    ///
+    /// - Parameter limit: 1 to 1000.
+    public func failureGroups(limit: Int = 50) throws(Error) -> [FailureGroup] {
+        try engine.failureGroups(limit: limit).map(FailureGroup.init)
+    }
+
+    /// Counts the queued messages by what they wait for.
+    ///
+    /// It takes longer with more messages that are scheduled or wait for a retry, and while conversations are paused reads these in steps,
+    /// between which other calls run.
+    public func waiting() throws(Error) -> Waiting { Waiting(try engine.waiting()) }
+
+    /// Puts failed messages back to `queued` in their places with all of their retries, and sends them
     /// in any mode. Returns their number at once.
     ///
     /// While offline nothing changes in the modes `ask` and `manual`. The call is not atomic: after an error, some of them are queued.
     ///
     /// - Throws: `.noTransport`, `.storage`.
+    /// - Parameters:
+    ///   - conversation: Only its messages; nil: those of all.
+    ///   - kind: Only those with this kind of ``Message/failure``; nil: with any.
+    ///   - code: Only those with this code of ``Message/failure``; 0: without a code; nil: with any.
     @discardableResult
-    public func retryAll(conversation: String? = nil) throws(Error) -> Int { Int(try engine.retryAll(conversation)) }
+    public func retryAll(conversation: String? = nil, kind: FailureKind? = nil, code: Int? = nil) throws(Error) -> Int {
+        Int(try engine.retryAll(Filter.failed(conversation, kind, code)))
+    }
 }

@@ -11,8 +11,9 @@ extension MessageQueue {
     /// The iteration throws what ``list(_:)`` throws, but not `.closed`, and ends with that.
     public func snapshots(of filter: Filter = Filter()) -> Snapshots<[Message]> {
         Snapshots(self) { reader throws(Error) in
-            try FilterRule.check(filter.engine)
-            return try reader.list(filter.engine).map { Message($0) }
+            let wanted = try filter.engine()
+            try FilterRule.check(wanted)
+            return try reader.list(wanted).map { Message($0) }
         }
     }
 

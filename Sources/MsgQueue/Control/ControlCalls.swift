@@ -18,6 +18,8 @@ struct ControlCalls: Sendable {
         case .setTitle(let title, let conversation): try engine.setTitle(title, of: conversation)
         case .conversation(let name): return JSONValue(try engine.conversation(name))
         case .minutes: return ["minutes": .array(try engine.minutes().map { JSONValue($0) })]
+        case .failures(let limit): return ["groups": .array(try engine.failureGroups(limit: limit).map { JSONValue($0) })]
+        case .waiting: return JSONValue(try engine.waiting())
         case .stats: return JSONValue(try engine.statistics().0)
         case .statsText: return ["text": .string(try Metrics.prometheus(of: [engine]))]
         case .state: return JSONValue(try engine.state())
@@ -48,9 +50,9 @@ struct ControlCalls: Sendable {
     /// Performs a call that may take long, on a thread of its own.
     func performJob(_ call: ControlCall, isCancelled: () -> Bool) throws(QueueError) -> JSONValue {
         switch call {
-        case .retryAll(let conversation): return ["count": .integer(try engine.retryAll(conversation))]
+        case .retryAll(let filter): return ["count": .integer(try engine.retryAll(filter))]
         case .clear(let conversation): try engine.clear(conversation)
-        case .clearFailed(let conversation): return ["count": .integer(try engine.clearFailed(conversation))]
+        case .clearFailed(let filter): return ["count": .integer(try engine.clearFailed(filter))]
         case .deleteConversation(let conversation): return ["count": .integer(try engine.deleteConversation(conversation))]
         case .backup(let path):
             guard path.utf8.first == 0x2f else { throw QueueError(.invalid, "backup: path must be absolute") }

@@ -251,7 +251,7 @@ final class Driver: @unchecked Sendable {
 
     /// Puts failed messages back for the current drain.
     private func putBack(_ conversation: Name?, after: Int64) {
-        var search = FailedMessages.Search(conversation, after: after, paused: context.core.scheduler.pausedConversations)
+        var search = FailedMessages.Search(.failed(conversation?.text), after: after, paused: context.core.scheduler.pausedConversations)
         do throws(QueueError) {
             let hasMore = try failed.putBack(&search, round: 0)
             context.core.scheduler.drainPutBack(search.count, through: hasMore ? search.after : nil)

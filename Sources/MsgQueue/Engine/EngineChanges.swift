@@ -130,11 +130,13 @@ extension Engine {
         return try remove(.conversation(Name(conversation)))
     }
 
-    /// Deletes the failed messages of one conversation or of all, in steps. Returns how many.
-    package func clearFailed(_ conversation: String?) throws(QueueError) -> Int64 {
-        if let conversation { try DraftRule.check(conversation: conversation) }
-        return try remove(.failed(conversation.map { Name($0) }))
+    /// Deletes the failed messages that a filter selects, in steps. Returns how many.
+    package func clearFailed(_ filter: Filter) throws(QueueError) -> Int64 {
+        try FilterRule.check(filter)
+        return try remove(.failed(filter))
     }
+
+    package func clearFailed(_ conversation: String?) throws(QueueError) -> Int64 { try clearFailed(.failed(conversation)) }
 
     private func remove(_ target: Removals.Removal.Target) throws(QueueError) -> Int64 {
         var removal = Removals.Removal(target)
@@ -151,17 +153,19 @@ extension Engine {
         return removal.count
     }
 
-    /// Puts every failed message of one conversation or of all back to `queued` in its place and sends them, in every mode. Returns how
-    /// many. While offline nothing changes in the modes ask and manual.
-    package func retryAll(_ conversation: String?) throws(QueueError) -> Int64 {
-        if let conversation { try DraftRule.check(conversation: conversation) }
-        var search = FailedMessages.Search(conversation.map { Name($0) })
+    /// Puts every failed message that a filter selects back to `queued` in its place and sends them, in every mode. Returns how many. While
+    /// offline nothing changes in the modes ask and manual.
+    package func retryAll(_ filter: Filter) throws(QueueError) -> Int64 {
+        try FilterRule.check(filter)
+        var search = FailedMessages.Search(filter)
         while try changing({ () throws(QueueError) in try changes.putBack(&search) }) {
             // Let threads that wait for the lock run first.
             usleep(100)
         }
         return search.count
     }
+
+    package func retryAll(_ conversation: String?) throws(QueueError) -> Int64 { try retryAll(.failed(conversation)) }
 
     // MARK: Pauses
 

@@ -12,10 +12,9 @@ final class FailedMessages {
         (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
     }
 
-    /// The failed messages of one conversation or (nil) of all. They are put back by several transactions, between which the lock may be
-    /// released.
+    /// The failed messages that a filter selects. They are put back by several transactions, between which the lock may be released.
     struct Search {
-        let conversation: Name?
+        private let filter: Filter
         /// Messages of these conversations stay failed.
         let paused: Set<Name>
         /// The number of messages that were put back.
@@ -27,8 +26,15 @@ final class FailedMessages {
         /// The number of messages per transaction.
         fileprivate var limit = 256
 
-        init(_ conversation: Name?, after: Int64 = 0, paused: Set<Name> = []) {
-            (self.conversation, self.after, self.paused) = (conversation, after, paused)
+        init(_ filter: Filter, after: Int64 = 0, paused: Set<Name> = []) {
+            (self.filter, self.after, self.paused) = (filter, after, paused)
+        }
+
+        /// The next page.
+        fileprivate var page: Filter {
+            var page = filter
+            (page.after, page.limit) = (after, limit)
+            return page
         }
     }
 
@@ -47,7 +53,8 @@ final class FailedMessages {
 
     /// Puts the next messages back in one transaction. Returns false if there are no more.
     private func putBackTogether(_ search: inout Search, _ round: UInt32) throws(QueueError) -> Bool {
-        let sequences = try store.failed(in: search.conversation, after: search.after, through: search.through, limit: search.limit)
+        let through = search.through
+        let sequences = try store.sequences(search.page, sending: []).prefix { $0 <= through }
         guard let last = sequences.last else { return false }
         let now = context.ports.moment
         var rows: [Row] = []

@@ -5,8 +5,8 @@ final class Removals {
         enum Target {
             /// Every message of a conversation.
             case conversation(Name)
-            /// The failed messages of one conversation or (nil) of all.
-            case failed(Name?)
+            /// The failed messages that a filter selects.
+            case failed(Filter)
         }
 
         let target: Target
@@ -23,7 +23,7 @@ final class Removals {
         fileprivate var conversation: Name? {
             switch target {
             case .conversation(let name): name
-            case .failed(let name): name
+            case .failed(let filter): filter.conversation.map { Name($0) }
             }
         }
 
@@ -36,12 +36,13 @@ final class Removals {
         }
 
         fileprivate var filter: Filter {
-            let statuses: StatusSet =
+            var filter =
                 switch target {
-                case .conversation: .all
-                case .failed: StatusSet(.failed)
+                case .conversation(let name): Filter(conversation: name.text, statuses: .all, withoutBodies: true)
+                case .failed(let filter): filter
                 }
-            return Filter(conversation: conversation?.text, statuses: statuses, after: after, limit: limit, withoutBodies: true)
+            (filter.after, filter.limit) = (after, limit)
+            return filter
         }
     }
 

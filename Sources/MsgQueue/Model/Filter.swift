@@ -22,6 +22,10 @@ package struct Filter: Sendable, Equatable {
     package var withoutBodies: Bool
     /// Each message has its `explanation`.
     package var withReasons: Bool
+    /// Only failed messages, with this kind of failure; `.none`: any.
+    package var failureKind = FailureKind.none
+    /// Only failed messages, with this code; nil: any.
+    package var failureCode: Int32?
 
     package init(
         conversation: String? = nil, statuses: StatusSet = .unsent, after: Int64 = 0, limit: Int = 50,
@@ -38,4 +42,14 @@ package struct Filter: Sendable, Equatable {
         self.afterTime = afterTime
         self.withReasons = withReasons
     }
+
+    /// Selects failed messages: those of one conversation or (nil) of all, with this kind (`.none`: any) and code (nil: any) of failure.
+    package static func failed(_ conversation: String?, _ kind: FailureKind = .none, _ code: Int32? = nil) -> Filter {
+        var filter = Filter(conversation: conversation, statuses: StatusSet(.failed), limit: 1000, withoutBodies: true)
+        (filter.failureKind, filter.failureCode) = (kind, code)
+        return filter
+    }
+
+    /// Messages are selected by their failures.
+    package var isByFailure: Bool { failureKind != .none || failureCode != nil }
 }

@@ -9,6 +9,17 @@ package enum FilterRule {
             throw QueueError(.invalid, "statuses must contain at least one status and no unknown one, got \(filter.statuses.rawValue)")
         }
         try checkCursor(filter)
+        guard filter.isByFailure else { return }
+        guard filter.statuses.contains(.failed) else {
+            throw QueueError(.invalid, "only failed messages have a failure: statuses must contain them")
+        }
+        guard filter.order == .sequence else { throw QueueError(.invalid, "messages with a failure are listed by sequence") }
+    }
+
+    /// Returns the filter of all failed messages that a filter selects, without its page. Throws if it leaves out the failed ones.
+    package static func allFailed(of filter: Filter) throws(QueueError) -> Filter {
+        guard filter.statuses.contains(.failed) else { throw QueueError(.invalid, "statuses must contain the failed messages") }
+        return .failed(filter.conversation, filter.failureKind, filter.failureCode)
     }
 
     private static func checkCursor(_ filter: Filter) throws(QueueError) {

@@ -48,7 +48,7 @@ struct Derived {
             ofMessages("large_body", [.number("seq")], "m.body IS NULL"),
             ofMessages("attempt", [.number("seq"), .number("number")]),
             ofMessages("in_flight", [.number("seq")]),
-        ] + (layout < Layout.withTimes ? [] : times) + conversations(ofLayout: layout) + [
+        ] + (layout < Layout.withTimes ? [] : times) + (layout < Layout.withFailures ? [] : failures) + conversations(ofLayout: layout) + [
             Derived(
                 name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
                 fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
@@ -74,6 +74,39 @@ struct Derived {
             "message_time_in", [.text("conversation"), .number("status"), .number("time_at"), .number("seq")],
             of: "indexed = 1 AND time_at != 0"),
     ]
+
+    /// The failed messages by group, and the queued ones that wait for a time.
+    private static let failures =
+        [
+            Derived(
+                name: "failure", keys: [.number("seq")], entries: "failure AS i WHERE 1",
+                fits: """
+                    EXISTS (SELECT 1 FROM (\(Store.failures) AND m.seq = i.seq) AS f
+                      WHERE f.kind = i.kind AND f.code = i.code AND f.failed_at = i.failed_at AND f.conversation = i.conversation)
+                    AND EXISTS (SELECT 1 FROM failure AS g INDEXED BY failure_group
+                      WHERE g.kind = i.kind AND g.code = i.code AND g.seq = i.seq)
+                    AND EXISTS (SELECT 1 FROM failure AS g INDEXED BY failure_group_in
+                      WHERE g.conversation = i.conversation AND g.kind = i.kind AND g.code = i.code AND g.seq = i.seq)
+                    AND EXISTS (SELECT 1 FROM failure_count AS c WHERE c.kind = i.kind AND c.code = i.code)
+                    """,
+                lacks: "m.status = \(.failed) AND NOT EXISTS (SELECT 1 FROM failure AS i WHERE i.seq = m.seq)"),
+            Derived(
+                name: "failure_count", keys: [.number("kind"), .number("code")], entries: "failure_count AS i WHERE 1",
+                fits: """
+                    i.count = (SELECT count(*) FROM failure AS f INDEXED BY failure_group WHERE f.kind = i.kind AND f.code = i.code)
+                    AND i.count > 0 AND i.proof = \(Store.failureProof("i.count", "i.first_at", "i.last_at", "i.kind", "i.code"))
+                    """),
+            index("message_scheduled", [.number("not_before"), .number("seq")], of: "not_before != 0 AND status = \(.queued)"),
+            index("message_due", [.number("due_at"), .number("seq")], of: "due_at != 0 AND status = \(.queued)"),
+        ]
+        + ["failure_group", "failure_group_in"].map { (name: SQL) in
+            let group: [Key] = [.number("kind"), .number("code"), .number("seq")]
+            let keys = name.text == "failure_group" ? group : [.text("conversation")] + group
+            let equal = SQL(keys.map { SQL.equal("f", "i", $0.column) }, " AND ")
+            return Derived(
+                name: name, isIndex: true, keys: keys, entries: "failure AS i INDEXED BY \(name) WHERE 1",
+                fits: "EXISTS (SELECT 1 FROM failure AS f NOT INDEXED WHERE f.seq = i.seq AND \(equal))")
+        }
 
     private static let timedFrom: SQL = "(SELECT iif(timed_from > 0, timed_from, 9223372036854775807) FROM state)"
 

@@ -21,10 +21,12 @@ struct Layout {
 
     static let current = Layout(
         version: 3, objects: Schema.objects,
-        upgrades: [2: Upgrade(statements: Schema.additionsOf3, objects: ["conversation_time", "message_time", "message_time_in", "title"])])
+        upgrades: [2: Upgrade(statements: Schema.additionsOf3, objects: Schema.objectsOf3)])
 
     /// The first layout whose messages have times of their own (`Store.arrangeTimes`).
     static let withTimes: Int64 = 3
+    /// The first layout with the index of failures (`Store.rebuildFailures`).
+    static let withFailures: Int64 = 3
 
     /// The first layout that is upgraded. Only development versions wrote layout 1.
     static let first: Int64 = 2

@@ -138,10 +138,42 @@ enum Schema {
         CREATE TABLE title(conversation TEXT PRIMARY KEY, text TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID
         """
 
+    /// The failed messages by what they failed with, see `FailureIndex.swift`.
+    private static let failureTables = [
+        """
+        CREATE TABLE failure(
+          seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, code INTEGER NOT NULL, failed_at INTEGER NOT NULL, conversation TEXT NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX failure_group ON failure(kind, code)",
+        "CREATE INDEX failure_group_in ON failure(conversation, kind, code)",
+        """
+        CREATE TABLE failure_count(
+          kind INTEGER NOT NULL, code INTEGER NOT NULL, count INTEGER NOT NULL,
+          first_at INTEGER NOT NULL, last_at INTEGER NOT NULL, -- of all failures since the group was last empty
+          proof INTEGER NOT NULL,              -- sum of count, first_at, last_at, kind and code times 3, 5, 7, 11 and 13
+          PRIMARY KEY(kind, code)
+        ) STRICT, WITHOUT ROWID
+        """,
+    ]
+
+    /// The queued messages with a time of their own, and those that wait for a retry.
+    private static let waitIndexes = [
+        "CREATE INDEX message_scheduled ON message(not_before) WHERE not_before != 0 AND status = 0",
+        "CREATE INDEX message_due ON message(due_at) WHERE due_at != 0 AND status = 0",
+    ]
+
     /// The statements that make layout 3 of layout 2. They are also the last ones for new stores, whose root pages stay the same.
     static let additionsOf3 =
         stateAdditions.map { "ALTER TABLE state ADD COLUMN \($0)" } + messageAdditions.map { "ALTER TABLE message ADD COLUMN \($0)" }
         + conversationAdditions.map { "ALTER TABLE conversation ADD COLUMN \($0)" } + timeIndexes + [titleTable]
+        + failureTables + waitIndexes
+
+    /// The tables and indexes that layout 3 added.
+    static let objectsOf3: Set<String> = [
+        "conversation_time", "failure", "failure_count", "failure_group", "failure_group_in", "message_due", "message_scheduled",
+        "message_time", "message_time_in", "title",
+    ]
 
     /// A store of layout 2 without these tables gets them when it is opened.
     static let historyTables: [String] = [
@@ -179,13 +211,16 @@ enum Schema {
         ("large_body", ["seq", "body"]), ("in_flight", ["seq", "number", "started_at"]),
         ("recent", ["id", "gone_at", "is_received"]), ("recent_own", ["seq", "high", "low", "gone_at"]),
         ("history", ["status", "seq"]), ("history_in", ["conversation", "status", "seq"]),
+        ("failure", ["seq", "kind", "code", "failed_at", "conversation"]),
+        ("failure_count", ["kind", "code", "count", "first_at", "last_at", "proof"]),
     ]
 
     /// The names of all objects in a store, sorted.
     static let objects = [
-        "attempt", "conversation", "conversation_recent", "conversation_time", "history", "history_in", "in_flight", "large_body",
-        "message", "message_conversation", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority",
-        "message_queued", "message_replace", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone", "recent_own",
-        "state", "title",
+        "attempt", "conversation", "conversation_recent", "conversation_time", "failure", "failure_count", "failure_group",
+        "failure_group_in", "history", "history_in", "in_flight", "large_body", "message", "message_conversation", "message_due",
+        "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority", "message_queued",
+        "message_replace", "message_scheduled", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone",
+        "recent_own", "state", "title",
     ]
 }

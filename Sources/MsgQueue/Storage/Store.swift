@@ -35,6 +35,8 @@ package final class Store {
     var counters = Counters()
     /// Changes of the current transaction that the table `conversation` does not have yet.
     var changedCounts: [Name: Counts] = [:]
+    /// Changes of the current transaction that the tables `failure` and `failure_count` do not have yet.
+    var failureChanges = FailureChanges()
     /// The newest folded message of each conversation that the current transaction removed and `writeCounts` has not handled yet.
     var removedNewest: [Name: Int64] = [:]
     var ageSearch = AgeSearch()
@@ -278,6 +280,7 @@ package final class Store {
         if !hasHistory { try createHistory() }
         for sql in statements { try database.execute(sql) }
         if survey.layout < Layout.withTimes { try arrangeTimes() }
+        if survey.layout < Layout.withFailures { try rebuildFailures() }
         mustWriteState = true
         try commit(durable: true)
     }
@@ -479,7 +482,7 @@ package final class Store {
         }
         ageSearch = AgeSearch()
         excess = []
-        (changedCounts, removedNewest, changedTimes) = ([:], [:], [])
+        (changedCounts, removedNewest, changedTimes, failureChanges) = ([:], [:], [], FailureChanges())
         unsettled.rollback()
         bulk = nil
         counters.rollback()

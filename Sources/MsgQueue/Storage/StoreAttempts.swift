@@ -26,6 +26,8 @@ extension Store {
                 try update(row, to: resolution.progress, from: .sending, isSettledLater: isSettledLater)
             }
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
+            // Also if only its last attempt is another.
+            if resolution.fate == .failed { try noteFailure(of: row, .failed) }
             if isSent { try trimLedger(ofSent: row) }
         }
     }

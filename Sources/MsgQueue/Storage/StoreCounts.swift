@@ -120,6 +120,7 @@ extension Store {
     /// Writes the changes of the counts by conversation, and of the newest messages.
     func writeCounts() throws(QueueError) {
         try writeChangedCounts()
+        try writeFailures()
         let removed = removedNewest
         removedNewest.removeAll(keepingCapacity: true)
         for (conversation, sequence) in removed { try updateNewest(of: conversation, afterRemoving: sequence) }
@@ -239,6 +240,7 @@ extension Store {
         try arrangeTimes()
         try rebuildConversations()
         try rebuildHistory()
+        try rebuildFailures()
         // What belongs to messages that are gone.
         for table in ["large_body", "attempt", "in_flight"] {
             try database.execute("DELETE FROM \(table) WHERE seq NOT IN (SELECT seq FROM message NOT INDEXED)")

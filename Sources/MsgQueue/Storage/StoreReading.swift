@@ -369,34 +369,6 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) }
     }
 
-    /// Returns failed messages of one conversation or of all, in order: those after `after`, up to and including `through`.
-    package func failed(in conversation: Name?, after: Int64, through: Int64, limit: Int) throws(QueueError) -> [Int64] {
-        let statement: Statement
-        if let conversation {
-            statement = try database.statement(
-                """
-                SELECT seq FROM message INDEXED BY message_failed_in WHERE status = \(.failed) AND conversation = ?4 AND seq > ?1 AND seq <= ?2
-                ORDER BY seq LIMIT ?3
-                """)
-            try statement.bind(4, conversation.text)
-        } else {
-            statement = try database.statement(
-                """
-                SELECT seq FROM message INDEXED BY message_failed WHERE status = \(.failed) AND seq > ?1 AND seq <= ?2
-                ORDER BY seq LIMIT ?3
-                """)
-        }
-        statement.bind(1, after)
-        statement.bind(2, through)
-        statement.bind(3, Int64(limit))
-        var found: [Int64] = []
-        try statement.forEach { () throws(QueueError) in
-            found.append(statement.int(0))
-            return true
-        }
-        return found
-    }
-
     /// Returns the conversations with failed messages.
     package func conversationsWithFailures() throws(QueueError) -> Set<Name> {
         let statement = try database.statement(
@@ -439,8 +411,9 @@ extension Store {
         _ filter: Filter, sending sequences: Set<Int64>, damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Row] {
         if let rows = try readPage(filter, sending: sequences, damaged: damaged) { return rows }
-        Log.warning("\(path): the index of the history is damaged and is rebuilt from the messages")
-        try repair { () throws(QueueError) in try rebuildHistory() }
+        let index = filter.isByFailure ? "list of failures" : "index of the history"
+        Log.warning("\(path): the \(index) is damaged and is rebuilt from the messages")
+        try repair { () throws(QueueError) in if filter.isByFailure { try rebuildFailures() } else { try rebuildHistory() } }
         return try readPage(filter, sending: sequences, mayDiffer: true, damaged: damaged) ?? []
     }
 

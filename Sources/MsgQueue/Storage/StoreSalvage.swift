@@ -184,6 +184,7 @@ extension Store {
         try countRows(after: 0)
         foldedThrough = sequence
         try rebuildHistory()
+        try rebuildFailures()
         markAssigned(through: sequence)
         try arrangeTimes()
         try commit(durable: false)

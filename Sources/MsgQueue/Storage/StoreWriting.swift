@@ -98,7 +98,9 @@ extension Store {
         progress.bind(to: fields)
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
-        guard database.changes == 1, progress.status != row.progress.status else { return }
+        guard database.changes == 1 else { return }
+        try noteFailure(of: row, progress.status)
+        guard progress.status != row.progress.status else { return }
         count(row, row.change(to: progress.status))
         let new = StoredStatus(progress.status, isReceived: row.isReceived)
         if isSettledLater, let new { return try noteSent(row, new) }
@@ -172,6 +174,7 @@ extension Store {
     /// Removes a message and its rows in other tables.
     package func delete(_ row: Row) throws(QueueError) {
         try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
+        try noteFailure(of: row, nil)
         var (isFirst, existed) = (true, false)
         for statement in [
             try database.statement("DELETE FROM message WHERE seq = ?1"),

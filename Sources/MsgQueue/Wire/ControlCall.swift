@@ -10,6 +10,8 @@ package enum ControlCall: Sendable, Equatable {
     case conversationsByTime(before: TimePlace?, limit: Int)
     case conversation(String)
     case setTitle(String, conversation: String)
+    case failures(limit: Int)
+    case waiting
     case stats
     case statsText
     case minutes
@@ -17,14 +19,15 @@ package enum ControlCall: Sendable, Equatable {
     case banner(conversation: String?)
     case drain(conversation: String?, batch: Int, timeout: Int64?, includesFailed: Bool = false)
     case retry(String)
-    case retryAll(conversation: String?)
+    /// The failed messages that the filter selects.
+    case retryAll(Filter)
     case sendNow(String)
     /// `ifEdited`: when it was edited last; -1: any.
     case edit(String, ControlChange, ifEdited: Int64)
     case update(String, ControlChange)
     case delete(String)
     case clear(conversation: String?)
-    case clearFailed(conversation: String?)
+    case clearFailed(Filter)
     case deleteConversation(String)
     case pause(conversation: String?)
     case resume(conversation: String?)

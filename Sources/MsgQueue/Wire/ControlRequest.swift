@@ -61,6 +61,10 @@ package struct ControlRequest: Sendable {
         func flag(_ name: String) -> Bool { request[name]?.bool ?? false }
         var message: String { text("message") ?? "" }
         var conversation: String? { text("conversation") }
+        /// `.none`: any.
+        var failureKind: FailureKind { text("kind").flatMap(WireWords.failure) ?? .none }
+        /// nil: any.
+        var failureCode: Int32? { integer("code").map { Int32(clamping: $0) } }
         var limit: Int { Int(clamping: integer("limit") ?? 50) }
 
         func body() throws(QueueError) -> [UInt8] {
@@ -85,6 +89,8 @@ package struct ControlRequest: Sendable {
         case "conversations": return try conversations(fields)
         case "conversation": return .conversation(fields.conversation ?? "")
         case "set_title": return .setTitle(fields.text("title") ?? "", conversation: fields.conversation ?? "")
+        case "failures": return .failures(limit: fields.limit)
+        case "waiting": return .waiting
         case "stats": return .stats
         case "stats_text": return .statsText
         case "minutes": return .minutes
@@ -95,13 +101,13 @@ package struct ControlRequest: Sendable {
                 conversation: fields.conversation, batch: Int(clamping: fields.integer("batch") ?? 0),
                 timeout: fields.integer("timeout_ms"), includesFailed: fields.flag("include_failed"))
         case "retry": return .retry(fields.message)
-        case "retry_all": return .retryAll(conversation: fields.conversation)
+        case "retry_all": return .retryAll(failed(fields))
         case "send_now": return .sendNow(fields.message)
         case "edit": return .edit(fields.message, try change(fields), ifEdited: fields.integer("if_edited_ms") ?? ChangeRule.anyEdit)
         case "update": return .update(fields.message, try change(fields))
         case "delete": return .delete(fields.message)
         case "clear": return .clear(conversation: fields.conversation)
-        case "clear_failed": return .clearFailed(conversation: fields.conversation)
+        case "clear_failed": return .clearFailed(failed(fields))
         case "delete_conversation": return .deleteConversation(fields.conversation ?? "")
         case "pause": return .pause(conversation: fields.conversation)
         case "resume": return .resume(conversation: fields.conversation)
@@ -123,12 +129,16 @@ package struct ControlRequest: Sendable {
 
     private static func filter(_ fields: Given) -> Filter {
         let statuses = fields.request["statuses"]?.array?.compactMap { $0.string.flatMap(WireWords.status) }
-        return Filter(
+        var filter = Filter(
             conversation: fields.conversation, statuses: statuses.map { StatusSet($0.map { StatusSet($0) }) } ?? .unsent,
             after: fields.integer("after") ?? 0, limit: fields.limit, newestFirst: fields.flag("newest_first"),
             withoutBodies: !fields.flag("bodies"), order: fields.text("order") == "time" ? .time : .sequence,
             afterTime: fields.integer("after_time_ms") ?? 0, withReasons: fields.flag("reasons"))
+        (filter.failureKind, filter.failureCode) = (fields.failureKind, fields.failureCode)
+        return filter
     }
+
+    private static func failed(_ fields: Given) -> Filter { .failed(fields.conversation, fields.failureKind, fields.failureCode) }
 
     private static func conversations(_ fields: Given) throws(QueueError) -> ControlCall {
         let (before, time) = (fields.integer("before") ?? 0, fields.integer("before_time_ms") ?? 0)

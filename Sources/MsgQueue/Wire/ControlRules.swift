@@ -30,7 +30,7 @@ package struct ControlRule: Sendable {
                 Field(name: "after", kind: .integer(0...Int64.max)),
                 limit, Field(name: "newest_first", kind: .boolean), Field(name: "bodies", kind: .boolean), order,
                 Field(name: "after_time_ms", kind: .integer(0...Int64.max)), Field(name: "reasons", kind: .boolean),
-            ]),
+            ] + failure),
         ControlRule(call: "get", fields: [message]), ControlRule(call: "explain", fields: [message]),
         ControlRule(call: "attempts", fields: [message]), ControlRule(call: "counts", fields: [conversation]),
         ControlRule(
@@ -43,6 +43,7 @@ package struct ControlRule: Sendable {
         ControlRule(
             call: "set_title",
             fields: [Field(name: "conversation", kind: .text, isRequired: true), Field(name: "title", kind: .text, isRequired: true)]),
+        ControlRule(call: "failures", fields: [limit]), ControlRule(call: "waiting", fields: []),
         ControlRule(call: "stats", fields: []), ControlRule(call: "stats_text", fields: []),
         ControlRule(call: "minutes", fields: []), ControlRule(call: "state", fields: []),
         ControlRule(call: "banner", fields: [conversation]),
@@ -52,14 +53,14 @@ package struct ControlRule: Sendable {
                 conversation, Field(name: "batch", kind: .integer(0...Int64(Int32.max))),
                 Field(name: "timeout_ms", kind: .integer(0...Int64.max)), Field(name: "include_failed", kind: .boolean),
             ]),
-        ControlRule(call: "retry", fields: [message]), ControlRule(call: "retry_all", fields: [conversation]),
+        ControlRule(call: "retry", fields: [message]), ControlRule(call: "retry_all", fields: [conversation] + failure),
         ControlRule(call: "send_now", fields: [message]),
         ControlRule(
             call: "edit",
             fields: [message] + body + [metadata, Field(name: "if_edited_ms", kind: .integer(ChangeRule.anyEdit...Int64.max))]),
         ControlRule(call: "update", fields: [message] + body + [metadata, time]),
         ControlRule(call: "delete", fields: [message]), ControlRule(call: "clear", fields: [conversation]),
-        ControlRule(call: "clear_failed", fields: [conversation]),
+        ControlRule(call: "clear_failed", fields: [conversation] + failure),
         ControlRule(call: "delete_conversation", fields: [Field(name: "conversation", kind: .text, isRequired: true)]),
         ControlRule(call: "pause", fields: [conversation]), ControlRule(call: "resume", fields: [conversation]),
         ControlRule(call: "backup", fields: [Field(name: "path", kind: .text, isRequired: true)]), ControlRule(call: "check", fields: []),
@@ -97,6 +98,10 @@ package struct ControlRule: Sendable {
     private static let time = Field(name: "time_ms", kind: .integer(0...DraftRule.lastTime))
     private static let metadata = Field(name: "metadata", kind: .texts)
     private static let limit = Field(name: "limit", kind: .integer(1...1000))
+    private static let failure = [
+        Field(name: "kind", kind: .word(Array(WireWords.failures.dropFirst()))),
+        Field(name: "code", kind: .integer(Int64(Int32.min)...Int64(Int32.max))),
+    ]
     /// Exactly one of the two.
     private static let body = [Field(name: "body", kind: .text), Field(name: "body_base64", kind: .text)]
 

@@ -40,6 +40,14 @@ extension JSONValue {
         ]
     }
 
+    package init(_ group: FailureGroup) {
+        self = [
+            "kind": .string(WireWords.word(group.kind)), "code": JSONValue(group.code), "count": .integer(group.count),
+            "first_ms": .integer(group.firstAt), "last_ms": .integer(group.lastAt), "text": .string(group.text),
+            "sentence": .string(Words.failure(group.kind)),
+        ]
+    }
+
     package init(_ attempt: Attempt) {
         self = [
             "number": JSONValue(attempt.number), "started_ms": .integer(attempt.startedAt),

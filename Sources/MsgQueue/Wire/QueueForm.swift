@@ -8,6 +8,14 @@ extension JSONValue {
         ]
     }
 
+    package init(_ waiting: Waiting) {
+        self = [
+            "queued": .integer(waiting.queued), "paused": .integer(waiting.paused), "scheduled": .integer(waiting.scheduled),
+            "retrying": .integer(waiting.retrying), "next_scheduled_ms": .integer(waiting.nextScheduledAt),
+            "next_retry_ms": .integer(waiting.nextRetryAt),
+        ]
+    }
+
     package init(_ statistics: Statistics) {
         self = [
             "opened_ms": .integer(statistics.openedAt), "enqueued": .integer(statistics.enqueued),

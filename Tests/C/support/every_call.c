@@ -107,6 +107,15 @@ static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_retry_all(queue, "ana", NULL));
   CHECK_RESULT(expected, msgq_delete_conversation(queue, "ana", &count));
   CHECK_RESULT(expected, msgq_clear_failed(queue, NULL, &count));
+  CHECK_RESULT(expected, msgq_clear_failed_by(queue, &filter, &count));
+  CHECK_RESULT(expected, msgq_retry_all_by(queue, NULL, &count));
+  msgq_failure_group_page *groups = NULL;
+  CHECK_RESULT(expected, msgq_failure_groups(queue, 0, &groups));
+  CHECK(groups == NULL);
+  msgq_waiting waiting = MSGQ_WAITING_INIT;
+  waiting.paused = 4711;
+  CHECK_RESULT(expected, msgq_count_waiting(queue, &waiting));
+  CHECK_NUMBER(4711, waiting.paused);
   CHECK_NUMBER(4711, count);
   CHECK_RESULT(expected, msgq_backup(queue, "no-such-directory/backup.db"));
 }

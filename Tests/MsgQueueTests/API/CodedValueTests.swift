@@ -17,7 +17,8 @@ import Testing
         "StatusChange": MessageQueue.StatusChange.self, "Error": MessageQueue.Error.self, "Statistics": MessageQueue.Statistics.self,
         "Minute": MessageQueue.Minute.self,
         "Options": MessageQueue.Options.self, "BatchOptions": MessageQueue.BatchOptions.self, "Outcome": MessageQueue.Outcome.self,
-        "Event": MessageQueue.Event.self, "Backoff": MessageQueue.Backoff.self,
+        "Event": MessageQueue.Event.self, "Backoff": MessageQueue.Backoff.self, "FailureGroup": MessageQueue.FailureGroup.self,
+        "Waiting": MessageQueue.Waiting.self,
     ]
 
     /// The fields without which a value has no meaning.
@@ -26,7 +27,7 @@ import Testing
         "Explanation": ["reason"], "Delivery": ["id", "token", "createdAt"], "Conversation": ["name", "counts", "last"],
         "Network": ["connectivity"], "State": ["network", "mode", "reason"], "Prompt": ["messages", "oldestAt"], "Report": ["stop"],
         "CheckReport": ["isSound"], "StatusChange": ["id", "to", "at"], "Error": ["code"], "Statistics": ["openedAt"],
-        "Minute": ["startedAt"],
+        "Minute": ["startedAt"], "FailureGroup": ["kind", "count", "first", "last"],
         "Outcome": ["verdict"],
     ]
 

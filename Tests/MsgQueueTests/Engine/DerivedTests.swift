@@ -65,6 +65,8 @@ import Testing
 
         private var store: Store { bench.engine.context.store }
         private var conversation: Name { Name("c\(random.int(0...5))") }
+        private var kind: FailureKind { random.pick([.none, .server, .rejected, .network]) }
+        private var code: Int32? { random.chance(50) ? nil : Int32(random.int(500...502)) }
 
         private func anyID(_ statuses: [MessageStatus] = MessageStatus.allCases) throws -> String? {
             let ids = try bench.engine.list(Filter(statuses: StatusSet(statuses.map { StatusSet($0) }), limit: 1_000)).map(\.id)
@@ -76,7 +78,8 @@ import Testing
             return BorrowedDraft(
                 id: random.chance(40) ? "m\(named)" : nil, conversation: conversation,
                 body: UnsafeRawBufferPointer(rebasing: body.prefix(random.chance(20) ? random.int(1...3_000) : random.int(0...20))),
-                metadata: [], notBefore: 0, expiresAt: random.chance(10) ? bench.clock.wall + random.int64(1...100_000) : 0,
+                metadata: [], notBefore: random.chance(10) ? bench.clock.wall + random.int64(1...100_000) : 0,
+                expiresAt: random.chance(10) ? bench.clock.wall + random.int64(1...100_000) : 0,
                 unmeteredOnly: false, replaceKey: random.chance(20) ? "k\(random.int(0...2))" : nil,
                 priority: random.chance(10) ? 1 : 0,
                 time: usesTimes && random.chance(20) ? bench.clock.wall - 500_000 + random.int64(0...600_000) : 0)
@@ -141,11 +144,12 @@ import Testing
                         }
                     case 11:
                         name = "clear"
+                        if random.chance(30) { _ = try bench.engine.clearFailed(.failed(nil, kind, code)) }
                         try bench.engine.clear(random.chance(80) ? "nobody" : random.chance(70) ? conversation.text : nil)
                     case 12:
                         name = "retry"
                         if random.chance(50) {
-                            _ = try bench.engine.retryAll(nil)
+                            _ = try bench.engine.retryAll(.failed(random.chance(70) ? nil : conversation.text, kind, code))
                         } else if let id = try anyID([.failed]) {
                             try bench.engine.retry(id)
                         }
@@ -224,7 +228,7 @@ import Testing
                 switch random.int(0...9) {
                 case 0...6: .sent
                 case 7: .retry(.network)
-                case 8: .reject()
+                case 8: .reject(random.chance(50) ? .server : .rejected, code: Int32(random.int(500...502)))
                 default: .skipped
                 }
             }

@@ -76,10 +76,12 @@ from .models import (
     Draft,
     Explanation,
     Failure,
+    FailureGroup,
     Message,
     Prompt,
     Report,
     State,
+    Waiting,
 )
 from .outcome import Outcome
 from .queue import MessageQueue
@@ -115,6 +117,7 @@ __all__ = [
     "Exhausted",
     "Explanation",
     "Failure",
+    "FailureGroup",
     "FailureKind",
     "FinalFailure",
     "ForkedError",
@@ -155,6 +158,7 @@ __all__ = [
     "Transport",
     "UnknownError",
     "Verdict",
+    "Waiting",
     "__version__",
     "check",
     "library_version",

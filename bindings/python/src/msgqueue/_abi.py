@@ -212,6 +212,8 @@ class Filter(Structure):
         ("order", c_int),
         ("after_time_ms", c_int64),
         ("with_reasons", c_bool),
+        ("failure_code", POINTER(c_int32)),
+        ("failure_kind", c_int),
     ]
 
 
@@ -229,6 +231,34 @@ class Counts(Structure):
         ("received", c_uint64),
         ("unread", c_uint64),
         ("unsent_bytes", c_uint64),
+    ]
+
+
+class Waiting(Structure):
+    """msgq_waiting."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("queued", c_uint64),
+        ("paused", c_uint64),
+        ("scheduled", c_uint64),
+        ("retrying", c_uint64),
+        ("next_scheduled_ms", c_int64),
+        ("next_retry_ms", c_int64),
+    ]
+
+
+class FailureGroup(Structure):
+    """msgq_failure_group."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_int),
+        ("code", c_int32),
+        ("count", c_uint64),
+        ("first_ms", c_int64),
+        ("last_ms", c_int64),
+        ("text", c_char_p),
     ]
 
 
@@ -473,6 +503,8 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_explanation": Explanation,
     "msgq_filter": Filter,
     "msgq_counts": Counts,
+    "msgq_waiting": Waiting,
+    "msgq_failure_group": FailureGroup,
     "msgq_conversation": Conversation,
     "msgq_statistics": Statistics,
     "msgq_minute": Minute,
@@ -548,6 +580,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_list_at": (POINTER(Message), [_owned, c_size_t]),
     "msgq_list_free": (None, [_owned]),
     "msgq_count": (c_int, [_queue, c_char_p, POINTER(Counts)]),
+    "msgq_count_waiting": (c_int, [_queue, POINTER(Waiting)]),
+    "msgq_failure_groups": (c_int, [_queue, c_uint32, _out]),
+    "msgq_failure_groups_size": (c_size_t, [_owned]),
+    "msgq_failure_groups_at": (POINTER(FailureGroup), [_owned, c_size_t]),
+    "msgq_failure_groups_free": (None, [_owned]),
     "msgq_conversations": (c_int, [_queue, c_uint64, c_uint32, _out]),
     "msgq_get_conversation": (c_int, [_queue, c_char_p, _out]),
     "msgq_conversations_by_time": (c_int, [_queue, c_int64, c_uint64, c_uint32, _out]),
@@ -558,7 +595,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_clear": (c_int, [_queue, c_char_p]),
     "msgq_delete_conversation": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
     "msgq_clear_failed": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
+    "msgq_clear_failed_by": (c_int, [_queue, POINTER(Filter), POINTER(c_uint64)]),
     "msgq_retry_all": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
+    "msgq_retry_all_by": (c_int, [_queue, POINTER(Filter), POINTER(c_uint64)]),
     "msgq_backup": (c_int, [_queue, c_char_p]),
     "msgq_stats": (c_int, [_queue, POINTER(Statistics)]),
     "msgq_minutes": (c_int, [_queue, _out]),

@@ -5,6 +5,7 @@ C would silently cut a string at a NUL, and ctypes would silently wrap a number 
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Iterable
@@ -12,7 +13,8 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum, IntEnum
 from typing import Final, TypeVar, Union
 
-from .enums import Status
+from . import _abi
+from .enums import FailureKind, Status
 from .errors import InvalidError
 
 Body = Union[str, bytes]
@@ -198,6 +200,22 @@ def status_bits(status: object) -> int:
         # In C no bit means the unsent ones.
         raise InvalidError("status must name at least one status")
     return bits
+
+
+def failed(conversation: object, kind: object, code: object) -> _abi.Filter:
+    """Returns the filter of the failed messages of a conversation, with this kind and code of failure (None: any)."""
+    wanted: _abi.Filter = _abi.sized(_abi.Filter)
+    wanted.conversation = optional_text("conversation", conversation)
+    failure(wanted, kind, code)
+    return wanted
+
+
+def failure(wanted: _abi.Filter, kind: object, code: object) -> None:
+    """Sets the kind and the code of failure of a filter (None: any)."""
+    wanted.failure_kind = 0 if kind is None else member("kind", kind, FailureKind)
+    if code is not None:
+        number = signed("code", code, values="-2147483648 to 2147483647")
+        wanted.failure_code = ctypes.pointer(ctypes.c_int32(number))
 
 
 def _of_datetime(name: str, value: datetime) -> int:

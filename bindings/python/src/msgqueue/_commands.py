@@ -11,7 +11,7 @@ from typing import Any
 from . import _abi, _arguments, _drafts
 from ._arguments import ANY_EDIT, AnyEdit, Body, Duration, Time
 from ._handle import Handle
-from .enums import Status
+from .enums import FailureKind, Status
 from .models import Draft
 
 
@@ -399,21 +399,27 @@ class Commands:
         self._handle.check(self._handle.lib.msgq_delete_conversation(self._handle.pointer, name, count))
         return count.value
 
-    def clear_failed(self, conversation: str | None = None) -> int:
+    def clear_failed(
+        self, conversation: str | None = None, *, kind: FailureKind | None = None, code: int | None = None
+    ) -> int:
         """Deletes failed messages, in steps between which other calls run.
 
         Args:
             conversation: Only its messages; None: all.
+            kind: Only those whose failure is of this kind; None: of any.
+            code: Only those whose failure has this code; 0: without a code; None: with any.
 
         Returns:
             The number of messages deleted.
         """
-        name = _arguments.optional_text("conversation", conversation)
+        wanted = _arguments.failed(conversation, kind, code)
         count = ctypes.c_uint64()
-        self._handle.check(self._handle.lib.msgq_clear_failed(self._handle.pointer, name, count))
+        self._handle.check(self._handle.lib.msgq_clear_failed_by(self._handle.pointer, wanted, count))
         return count.value
 
-    def retry_all(self, conversation: str | None = None) -> int:
+    def retry_all(
+        self, conversation: str | None = None, *, kind: FailureKind | None = None, code: int | None = None
+    ) -> int:
         """Puts failed messages back to queued, in their places and with all of their retries, and sends them.
 
         They are sent in any mode, without what was queued before. Returns without waiting for an attempt. While
@@ -424,6 +430,8 @@ class Commands:
 
         Args:
             conversation: Only its messages; None: all.
+            kind: Only those whose failure is of this kind; None: of any.
+            code: Only those whose failure has this code; 0: without a code; None: with any.
 
         Returns:
             The number of messages put back.
@@ -431,7 +439,7 @@ class Commands:
         Raises:
             NoTransportError: The queue has no transport.
         """
-        name = _arguments.optional_text("conversation", conversation)
+        wanted = _arguments.failed(conversation, kind, code)
         count = ctypes.c_uint64()
-        self._handle.check(self._handle.lib.msgq_retry_all(self._handle.pointer, name, count))
+        self._handle.check(self._handle.lib.msgq_retry_all_by(self._handle.pointer, wanted, count))
         return count.value

@@ -31,10 +31,12 @@ from .models import (
     Delivery,
     Explanation,
     Failure,
+    FailureGroup,
     Message,
     Prompt,
     Report,
     State,
+    Waiting,
 )
 from .statistics import LATENCY_BOUNDS, Minute, Statistics
 
@@ -137,6 +139,30 @@ def counts(source: _abi.Counts) -> Counts:
         received=source.received,
         unread=source.unread,
         unsent_bytes=source.unsent_bytes,
+    )
+
+
+def waiting(source: _abi.Waiting) -> Waiting:
+    """Converts what queued messages wait for."""
+    return Waiting(
+        queued=source.queued,
+        paused=source.paused,
+        scheduled=source.scheduled,
+        retrying=source.retrying,
+        next_scheduled=_optional_moment(source.next_scheduled_ms),
+        next_retry=_optional_moment(source.next_retry_ms),
+    )
+
+
+def failure_group(source: _abi.FailureGroup) -> FailureGroup:
+    """Converts a group of failed messages."""
+    return FailureGroup(
+        kind=FailureKind(source.kind),
+        code=source.code,
+        count=source.count,
+        first=moment(source.first_ms),
+        last=moment(source.last_ms),
+        text=_text(source.text),
     )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from . import _abi, _arguments, _convert
 from ._arguments import Time
 from ._handle import Handle
-from .enums import ListOrder, Status
-from .models import Attempt, Conversation, Counts, Explanation, Message, State
+from .enums import FailureKind, ListOrder, Status
+from .models import Attempt, Conversation, Counts, Explanation, FailureGroup, Message, State, Waiting
 from .statistics import Minute, Statistics
 
 
@@ -91,6 +91,8 @@ class Queries:
         order: ListOrder = ListOrder.SEQUENCE,
         after_time: Time | None = None,
         reasons: bool = False,
+        kind: FailureKind | None = None,
+        code: int | None = None,
     ) -> builtins.list[Message]:
         """Returns a page of messages, in the order of sending or by time.
 
@@ -105,6 +107,8 @@ class Queries:
             after_time: With ListOrder.TIME: the `time` of the last message of the page before, beside `after`; without
                 `after` the page begins at this time. None: the first page.
             reasons: Each message has its `explanation`, as `explain` returns it.
+            kind: Only failed messages whose failure is of this kind, by `sequence`; None: of any.
+            code: Only failed messages whose failure has this code, by `sequence`; 0: without a code; None: with any.
         """
         wanted: _abi.Filter = _abi.sized(_abi.Filter)
         wanted.conversation = _arguments.optional_text("conversation", conversation)
@@ -116,6 +120,7 @@ class Queries:
         wanted.order = _arguments.member("order", order, ListOrder)
         wanted.after_time_ms = _arguments.moment("after_time", after_time)
         wanted.with_reasons = _arguments.flag("reasons", reasons)
+        _arguments.failure(wanted, kind, code)
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()
         handle.check(lib.msgq_list(handle.pointer, wanted, page))
@@ -135,6 +140,34 @@ class Queries:
         name = _arguments.optional_text("conversation", conversation)
         self._handle.check(self._handle.lib.msgq_count(self._handle.pointer, name, out))
         return _convert.counts(out)
+
+    def waiting(self) -> Waiting:
+        """Counts the queued messages by what they wait for.
+
+        It takes longer with more messages that are scheduled or wait for a retry, and while conversations are paused
+        reads these in steps, between which other calls run.
+        """
+        out: _abi.Waiting = _abi.sized(_abi.Waiting)
+        self._handle.check(self._handle.lib.msgq_count_waiting(self._handle.pointer, out))
+        return _convert.waiting(out)
+
+    def failure_groups(self, limit: int = 50) -> builtins.list[FailureGroup]:
+        """Returns the failed messages of all conversations by kind and code of failure, the largest groups first.
+
+        As fast with a million messages as with one. `list`, `retry_all` and `clear_failed` take a kind and a code.
+
+        Args:
+            limit: 1 to 1000.
+        """
+        most = _arguments.unsigned("limit", limit, least=1, values="1 to 1000")
+        handle, lib = self._handle, self._handle.lib
+        page = ctypes.c_void_p()
+        handle.check(lib.msgq_failure_groups(handle.pointer, most, page))
+        try:
+            entry, size = lib.msgq_failure_groups_at, lib.msgq_failure_groups_size(page)
+            return [_convert.failure_group(entry(page, index)[0]) for index in range(size)]
+        finally:
+            lib.msgq_failure_groups_free(page)
 
     def conversations(self, before: int = 0, limit: int = 50) -> builtins.list[Conversation]:
         """Returns a page of conversations, the one that was enqueued to or recorded in last first.

@@ -196,6 +196,42 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """What the queued messages wait for. Each is counted once."""
+
+    queued: int
+    """All of them."""
+    paused: int
+    """In conversations that are paused; all, while the queue is paused."""
+    scheduled: int
+    """Of the others: before their `not_before`."""
+    retrying: int
+    """Of the others: in the delay after a failed attempt."""
+    next_scheduled: datetime | None
+    """When the first of the scheduled ones may be sent; None: there is none."""
+    next_retry: datetime | None
+    """When the first of the retrying ones is tried again; None: there is none."""
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """The failed messages with the same kind and code of failure."""
+
+    kind: FailureKind
+    """UNKNOWN also where the failure is not known."""
+    code: int
+    """0: none."""
+    count: int
+    """The number of messages."""
+    first: datetime
+    """When the first message failed so, since there was none. It may have been retried or deleted."""
+    last: datetime
+    """When the last message failed so. It may have been retried or deleted."""
+    text: str
+    """Of the failure of the newest message, for a developer."""
+
+
+@dataclass(frozen=True)
 class Conversation:
     """A conversation as a list of conversations shows it."""
 

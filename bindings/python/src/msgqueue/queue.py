@@ -350,6 +350,8 @@ class MessageQueue:
 
     list: Final = forward("_queries", Queries.list)
     counts: Final = forward("_queries", Queries.counts)
+    waiting: Final = forward("_queries", Queries.waiting)
+    failure_groups: Final = forward("_queries", Queries.failure_groups)
     conversations: Final = forward("_queries", Queries.conversations)
     conversations_by_time: Final = forward("_queries", Queries.conversations_by_time)
     set_title: Final = forward("_commands", Commands.set_title)

@@ -348,6 +348,8 @@ class MessageQueue:
 
     list: Final = reads(PolledQueue.list)
     counts: Final = reads(PolledQueue.counts)
+    waiting: Final = reads(PolledQueue.waiting)
+    failure_groups: Final = reads(PolledQueue.failure_groups)
     conversations: Final = reads(PolledQueue.conversations)
     conversations_by_time: Final = reads(PolledQueue.conversations_by_time)
     set_title: Final = changes(PolledQueue.set_title)

@@ -71,6 +71,16 @@ def _argument(*names: str, **options: Any) -> Callable[[Parser], Any]:  # noqa: 
 _message = _argument("message", metavar="ID", help="the id of the message")
 _messages = _argument("message", metavar="ID", nargs="+", help="the ids of the messages")
 _conversation = _argument("-c", "--conversation", metavar="NAME", help="only this conversation")
+_failure = (
+    _argument(
+        "--kind", metavar="KIND", choices=values.KINDS,
+        help="only failed messages with this kind of failure: " + ", ".join(values.KINDS),
+    ),
+    _argument(
+        "--code", metavar="N", type=_number(-(2**31), 2**31 - 1),
+        help="only failed messages with this code of failure, such as an HTTP status; 0: without one",
+    ),
+)  # fmt: skip
 _yes = _argument("-y", "--yes", action="store_true", help="do not ask")
 _status = _argument(
     "-s", "--status", metavar="WORD", action="append",
@@ -98,9 +108,12 @@ _order = _argument(
 COMMANDS = (
     Command(
         "list", "list messages, in the order in which they were enqueued or by time", "viewing:list_",
-        ("msgq list outbox.db", "msgq list outbox.db --status failed --json", "msgq list outbox.db -c ana --newest"),
         (
-            _conversation, _status, *_page,
+            "msgq list outbox.db", "msgq list outbox.db --status failed --json", "msgq list outbox.db -c ana --newest",
+            "msgq list outbox.db --kind server --code 503",
+        ),
+        (
+            _conversation, _status, *_failure, *_page,
             _argument("--after", metavar="SEQUENCE", type=_number(0), default=0, help="continues behind this one"),
             _argument("--after-time", metavar="MS", type=_number(1), help="with --order time: its time"), _order,
             _argument("--newest", action="store_true", help="the newest first"),
@@ -122,6 +135,16 @@ COMMANDS = (
     Command(
         "conversations", "list conversations with their counts", "viewing:conversations",
         ("msgq conversations outbox.db", "msgq conversations outbox.db --all --json"), (*_page, _order),
+    ),
+    Command(
+        "groups", "count failed messages by what they failed with, and queued ones by what they wait for",
+        "viewing:groups", ("msgq groups outbox.db", "msgq groups outbox.db --json"),
+        (
+            _argument(
+                "-n", "--limit", metavar="N", type=_number(1, 1000), default=50, help="at most so many (default: 50)"
+            ),
+        ),
+        text="With --json: an object for each group of failed messages.",
     ),
     Command(
         "title", "give a conversation a title", "changing:title", ("msgq title outbox.db ana 'Ana Maria'",),
@@ -170,8 +193,12 @@ COMMANDS = (
         (_messages, _hold), writes=True, text="With an owner they are sent at once, otherwise when its program runs.",
     ),
     Command(
-        "retry-all", "put every failed message back in its place", "changing:retry_all",
-        ("msgq retry-all outbox.db", "msgq retry-all outbox.db -c ana"), (_conversation, _hold), writes=True,
+        "retry-all", "put failed messages back in their places, all or some", "changing:retry_all",
+        (
+            "msgq retry-all outbox.db", "msgq retry-all outbox.db -c ana",
+            "msgq retry-all outbox.db --kind server --code 503",
+        ),
+        (_conversation, *_failure, _hold), writes=True,
         text="With an owner they are sent at once, otherwise when its program runs.",
     ),
     Command(
@@ -204,8 +231,14 @@ COMMANDS = (
     ),
     Command(
         "clear", "delete every unsent message", "changing:clear",
-        ("msgq clear outbox.db -c ana --yes", "msgq clear outbox.db --failed"),
-        (_conversation, _argument("--failed", action="store_true", help="only failed messages"), _yes, _hold),
+        (
+            "msgq clear outbox.db -c ana --yes", "msgq clear outbox.db --failed",
+            "msgq clear outbox.db --failed --kind rejected",
+        ),
+        (
+            _conversation, _argument("--failed", action="store_true", help="only failed messages"), *_failure,
+            _yes, _hold,
+        ),
         writes=True, prepare="changing:ask_to_clear",
     ),
     Command(
@@ -244,7 +277,8 @@ COMMANDS = (
     ),
     Command(
         "export", "write messages as lines of JSON", "transfer:export",
-        ("msgq export outbox.db > messages.jsonl", "msgq export outbox.db --status failed"), (_conversation, _status),
+        ("msgq export outbox.db > messages.jsonl", "msgq export outbox.db --kind server --code 503"),
+        (_conversation, _status, *_failure),
         text="Without --status: all. Attempts are not among them. The store is open until all was written.",
     ),
     Command(

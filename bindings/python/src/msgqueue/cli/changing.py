@@ -112,9 +112,13 @@ def retry(session: Session, arguments: Namespace) -> int:
     return exits.DONE
 
 
+def _selected(arguments: Namespace) -> dict[str, object]:
+    return {"conversation": arguments.conversation, "kind": arguments.kind, "code": arguments.code}
+
+
 def retry_all(session: Session, arguments: Namespace) -> int:
     """Retries every failed message."""
-    result = session.call("retry_all", conversation=arguments.conversation)
+    result = session.call("retry_all", **_selected(arguments))
     if arguments.json:
         tables.objects((result,))
     else:
@@ -160,10 +164,22 @@ def delete(session: Session, arguments: Namespace) -> int:
 
 
 def ask_to_clear(arguments: Namespace) -> int:
-    """Asks before `clear`, with the number of messages of this moment."""
+    """Asks before `clear`, with the number of messages of this moment, as far as it is known without counting."""
+    if arguments.kind is not None or arguments.code is not None:
+        return _ask_to_clear_some(arguments)
     where = arguments.store if arguments.conversation is None else f"conversation {arguments.conversation}"
     kind = "failed message" if arguments.failed else "unsent message"
     return _ask_with_count(arguments, ("failed",) if arguments.failed else _UNSENT, f"the {{}} of {where}", kind)
+
+
+def _ask_to_clear_some(arguments: Namespace) -> int:
+    if not arguments.failed:
+        raise UsageError("--kind and --code need --failed: only failed messages have a failure")
+    where = arguments.store if arguments.conversation is None else f"conversation {arguments.conversation}"
+    words = [] if arguments.kind is None else [f"kind {arguments.kind}"]
+    words += [] if arguments.code is None else [f"code {arguments.code}"]
+    _require_consent(arguments, f"Delete the failed messages of {where} with {' and '.join(words)}?")
+    return exits.DONE
 
 
 def ask_to_delete_conversation(arguments: Namespace) -> int:
@@ -192,7 +208,7 @@ def _count(session: Session, arguments: Namespace, statuses: tuple[str, ...]) ->
 def clear(session: Session, arguments: Namespace) -> int:
     """Deletes every unsent message, or every failed one."""
     if arguments.failed:
-        count = session.call("clear_failed", conversation=arguments.conversation)["count"]
+        count = session.call("clear_failed", **_selected(arguments))["count"]
     else:
         count = _count(session, arguments, _UNSENT)
         session.call("clear", conversation=arguments.conversation)

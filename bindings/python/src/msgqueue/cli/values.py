@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .._options import LARGEST_BODY
+from ..enums import FailureKind
 from .exits import UsageError
 
 STATUSES = ("queued", "sending", "sent", "delivered", "read", "failed")
+KINDS = tuple(kind.name.lower() for kind in FailureKind if kind)
 _GROUPS = {
     "all": list(STATUSES),
     "unsent": ["queued", "sending", "failed"],

@@ -37,6 +37,8 @@ def messages(
             bodies=bodies,
             order=order,
             after_time_ms=after_time,
+            kind=arguments.kind,
+            code=arguments.code,
         )
         found = result["messages"]
         yield from found
@@ -91,6 +93,42 @@ def list_(session: Session, arguments: Namespace) -> int:
         further = f"--after {last}" + (f" --after-time {last_time}" if arguments.order == "time" else "")
         note(f"the first {tables.plural(count, 'message')}; {further} continues, --all lists all")
     return exits.DONE
+
+
+def groups(session: Session, arguments: Namespace) -> int:
+    """Counts failed messages by what they failed with, and queued ones by what they wait for."""
+    found = session.call("failures", limit=arguments.limit)["groups"]
+    if arguments.json:
+        tables.objects(found)
+        return exits.DONE
+    tables.table(
+        ("messages", "kind", "code", "first", "last", "text"),
+        (
+            (
+                str(group["count"]),
+                group["kind"],
+                str(group["code"] or "-"),
+                tables.instant(group["first_ms"]),
+                tables.instant(group["last_ms"]),
+                group["text"],
+            )
+            for group in found
+        ),
+    )
+    waiting = session.call("waiting")
+    if waiting["queued"] and not arguments.quiet:
+        note(_waiting(waiting))
+    return exits.DONE
+
+
+def _waiting(waiting: dict[str, Any]) -> str:
+    times = {"scheduled": "next_scheduled_ms", "retrying": "next_retry_ms"}
+    parts = [f"{tables.plural(waiting['queued'], 'message')} queued"]
+    for name in ("paused", "scheduled", "retrying"):
+        if count := waiting[name]:
+            first = f" (the first at {tables.instant(waiting[times[name]])})" if name in times else ""
+            parts.append(f"{count} {name}{first}")
+    return ", ".join(parts)
 
 
 def show(session: Session, arguments: Namespace) -> int:

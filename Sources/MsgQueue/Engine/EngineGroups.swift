@@ -1,0 +1,50 @@
+import Glibc
+
+/// Failed messages by what they failed with, and queued messages by what they wait for.
+extension Engine {
+    /// Returns the groups of failed messages, those with the most messages first.
+    package func failureGroups(limit: Int) throws(QueueError) -> [FailureGroup] {
+        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        return try reading { () throws(QueueError) in try reader.failureGroups(limit: limit) }
+    }
+
+    /// Counts the queued messages by what they wait for, in steps between which other calls run.
+    package func waiting() throws(QueueError) -> Waiting {
+        var (waiting, paused, now) = try reading { () throws(QueueError) in try reader.paused() }
+        guard waiting.paused < waiting.queued else { return waiting }
+        var scheduled = WaitingSearch(.scheduled, after: now, excluding: paused)
+        var retrying = WaitingSearch(.retrying, after: now, excluding: paused)
+        try run { () throws(QueueError) in try reader.step(&scheduled) }
+        try run { () throws(QueueError) in try reader.step(&retrying) }
+        (waiting.scheduled, waiting.nextScheduledAt) = (scheduled.count, scheduled.first)
+        (waiting.retrying, waiting.nextRetryAt) = (retrying.count, retrying.first)
+        return waiting
+    }
+
+    private func run(_ step: () throws(QueueError) -> Bool) throws(QueueError) {
+        while try reading({ () throws(QueueError) in try step() }) {
+            // Let threads that wait for the lock run first.
+            usleep(100)
+        }
+    }
+}
+
+extension QueueReader {
+    func failureGroups(limit: Int) throws(QueueError) -> [FailureGroup] { try store.failureGroups(limit: limit) }
+
+    /// Returns the numbers of queued and of paused messages, the paused conversations and the time.
+    func paused() throws(QueueError) -> (Waiting, paused: Set<Name>, now: Int64) {
+        let scheduler = context.core.scheduler
+        var waiting = Waiting()
+        waiting.queued = writes.counts.queued
+        let conversations = scheduler.pausedConversations
+        if scheduler.isPaused {
+            waiting.paused = waiting.queued
+        } else {
+            for name in conversations { waiting.paused += try counts(name.text).queued }
+        }
+        return (waiting, conversations, ports.moment.wall)
+    }
+
+    func step(_ search: inout WaitingSearch) throws(QueueError) -> Bool { try search.step(store) }
+}

@@ -1,0 +1,70 @@
+/// Counts the queued messages that wait for a time, in steps: their number is that of entries of an index.
+package struct WaitingSearch {
+    package enum Wait: Sendable {
+        /// For `not_before`.
+        case scheduled
+        /// For the next attempt after a retryable failure.
+        case retrying
+    }
+
+    /// The number of entries that one step reads: a few milliseconds.
+    private static let step: Int64 = 5_000
+
+    private let wait: Wait
+    /// Messages of these conversations are not counted.
+    private let excluded: Set<Name>
+    /// The last entry that was read.
+    private var (time, sequence): (Int64, Int64)
+    package private(set) var count: Int64 = 0
+    /// The first time that one of them waits for; 0: there is none.
+    package private(set) var first: Int64 = 0
+
+    /// Counts those that wait for a time after `now`.
+    package init(_ wait: Wait, after now: Int64, excluding excluded: Set<Name>) {
+        (self.wait, self.excluded) = (wait, excluded)
+        (time, sequence) = (now, Int64.max)
+    }
+
+    /// Runs one step. Returns false when all were counted.
+    package mutating func step(_ store: Store) throws(QueueError) -> Bool {
+        let statement =
+            switch (wait, excluded.isEmpty) {
+            case (.scheduled, true): try store.database.statement(Self.count("not_before", "message_scheduled"))
+            case (.retrying, true): try store.database.statement(Self.count("due_at", "message_due"))
+            case (.scheduled, false): try store.database.statement(Self.entries("not_before", "message_scheduled"))
+            case (.retrying, false): try store.database.statement(Self.entries("due_at", "message_due"))
+            }
+        statement.bind(1, time)
+        guard !excluded.isEmpty else {
+            (count, first) = try statement.first { () throws(QueueError) in (statement.int(0), statement.int(1)) } ?? (0, 0)
+            return false
+        }
+        statement.bind(2, sequence)
+        statement.bind(3, Self.step)
+        var read: Int64 = 0
+        try statement.forEach { () throws(QueueError) in
+            read += 1
+            (time, sequence) = (statement.int(0), statement.int(1))
+            if !excluded.contains(Name(statement.text(2))) {
+                count += 1
+                if first == 0 { first = time }
+            }
+            return true
+        }
+        return read == Self.step
+    }
+
+    private static func condition(_ time: SQL, _ index: SQL) -> SQL {
+        "FROM message INDEXED BY \(index) WHERE \(time) != 0 AND status = \(.queued) AND \(time)"
+    }
+
+    /// The index alone is read.
+    private static func count(_ time: SQL, _ index: SQL) -> SQL { "SELECT count(*), min(\(time)) \(condition(time, index)) > ?1" }
+
+    private static func entries(_ time: SQL, _ index: SQL) -> SQL {
+        """
+        SELECT \(time), seq, conversation \(condition(time, index)) = ?1 AND seq > ?2
+        UNION ALL SELECT \(time), seq, conversation \(condition(time, index)) > ?1 ORDER BY 1, 2 LIMIT ?3
+        """
+    }
+}
