@@ -27,6 +27,7 @@ class Received:
     attempt: int
     at: float
     """Time of the monotonic clock."""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -184,6 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
                 metadata=json.loads(self.headers.get("Metadata", "{}")),
                 attempt=int(self.headers.get("Attempt", "0")),
                 at=time.monotonic(),
+                headers=dict(self.headers),
             )
         )
         self.send_response(answer.status)

@@ -342,7 +342,7 @@ def test_X12_I4_a_backup_that_is_interrupted_or_killed_leaves_no_file(store: Pat
     assert sorted(each.name for each in store.parent.iterdir()) == ["copy.db", store.name]
 
 
-def on_a_terminal(*words: object, answer: bytes = b"", columns: int = 80, **variables: str) -> tuple[int, bytes]:
+def on_a_terminal(*words: object, answer: bytes = b"", columns: object = 80, **variables: str) -> tuple[int, bytes]:
     """Runs msgq on a terminal of its own. Returns its exit code and what the terminal showed."""
     leader, follower = pty.openpty()
     plain = {name: value for name, value in environment().items() if name not in ("NO_COLOR", "TERM")}
@@ -386,6 +386,26 @@ def test_I4_on_a_terminal_it_asks_and_fits(store: Path) -> None:
     assert b"\x1b[31mfailed" in on_a_terminal("list", store)[1]
     assert "\\u202e" in on_a_terminal("list", store, "--json")[1].decode()
     assert b"\x1b[2J" not in on_a_terminal("show", store, "q1", "--body")[1]
+
+
+def test_I4_a_terminal_without_a_size_has_80_columns(store: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        queue.enqueue("x" * 100, id="wide")
+    # A new terminal has the size 0 x 0 until somebody sets it.
+    for columns in (0, -1, "x"):
+        shown = on_a_terminal("list", store, columns=columns, NO_COLOR="1")[1].decode()
+        row = next(line for line in shown.splitlines() if line.startswith("wide"))
+        assert columns_of(row) == 80, columns
+    assert (
+        columns_of(
+            next(
+                line
+                for line in on_a_terminal("list", store, columns=50, NO_COLOR="1")[1].decode().splitlines()
+                if line.startswith("wide")
+            )
+        )
+        == 50
+    )
 
 
 @pytest.mark.parametrize("words", [["enqueue", "-"], ["edit", "q1", "-"], ["delete", "q1"], ["clear"]])

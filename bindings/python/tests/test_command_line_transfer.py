@@ -53,7 +53,7 @@ def test_I4_an_import_adds_what_is_not_there_and_repeats_nothing(store: Path, ta
     fill(store)
     export = msgq("export", store).output
     first = msgq("import", target, "-", "--json", input=export)
-    assert first.rows == [{"new": 5, "known": 0, "skipped": 1, "wrong": 0}]
+    assert first.rows == [{"new": 5, "known": 0, "skipped": 1, "wrong": 0, "blank": 0}]
     content = msgq("export", target).output
     file = target.with_name("export.jsonl")
     file.write_bytes(export)
@@ -92,7 +92,7 @@ def test_I4_wrong_lines_are_reported_and_the_others_imported(target: Path) -> No
         b"[" * 100_000 + b"\n",
     ]
     done = msgq("import", target, "-", "--json", input=line(id="a") + b"".join(wrong) + line(id="b"), fails=1)
-    assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": len(wrong) - 1}]
+    assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": len(wrong) - 1, "blank": 1}]
     reported = sorted(int(each.split()[2][:-1]) for each in done.errors.splitlines() if each.startswith("msgq: line "))
     assert reported == list(range(3, len(wrong) + 2))
     assert [row["id"] for row in msgq("list", target, "--json").rows] == ["a", "b"]
@@ -122,7 +122,7 @@ def test_I4_wrong_lines_are_reported_and_the_others_imported(target: Path) -> No
 def test_I4_a_wrong_line_among_others_is_named_and_loses_none(target: Path, wrong: bytes) -> None:
     good = [line(id=f"g{number}") for number in range(100)]
     done = msgq("import", target, "-", "--json", input=b"".join((*good[:10], wrong, *good[10:])), fails=1)
-    assert done.rows == [{"new": 100, "known": 0, "skipped": 0, "wrong": 1}]
+    assert done.rows == [{"new": 100, "known": 0, "skipped": 0, "wrong": 1, "blank": 0}]
     assert [each.split(":")[1] for each in done.errors.splitlines() if " line " in each] == [" line 11"]
     assert [row["id"] for row in msgq("list", target, "--all", "--json").rows] == [f"g{n}" for n in range(100)]
 
@@ -133,7 +133,7 @@ def test_I4_a_line_over_the_limit_of_the_owner_ends_no_import(tmp_path: Path) ->
         queue.start_control()
         lines = [line(id="a"), line(id="b", body="x" * 2000), line(id="c", body="x" * 500_000), line(id="d")]
         done = msgq("import", path, "-", "--json", input=b"".join(lines), fails=1)
-        assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 2}]
+        assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 2, "blank": 0}]
         assert [message.id for message in queue.list()] == ["a", "d"]
 
 
@@ -152,7 +152,7 @@ def test_I4_a_received_message_whose_id_is_remembered_is_left_as_it_is(tmp_path:
             queue.delete(id)
     for new in (1, 0):
         done = msgq("import", target, "-", "--json", input=lines)
-        assert done.rows == [{"new": new, "known": 4 - new, "skipped": 0, "wrong": 0}]
+        assert done.rows == [{"new": new, "known": 4 - new, "skipped": 0, "wrong": 0, "blank": 0}]
 
 
 def test_I4_a_received_message_over_a_limit_of_the_owner_ends_no_import(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_I4_a_received_message_over_a_limit_of_the_owner_ends_no_import(tmp_path
         }
         lines = [received("a"), *(received(id, **changes) for id, changes in large.items()), received("e")]
         done = msgq("import", path, "-", "--json", input=b"".join(lines), fails=1)
-        assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 3}]
+        assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 3, "blank": 0}]
         assert [each.split(":")[1] for each in done.errors.splitlines() if " line " in each] == [
             " line 2",
             " line 3",
@@ -182,7 +182,7 @@ def test_I4_an_endless_line_ends_an_import_in_little_memory(target: Path) -> Non
     ) as process:  # fmt: skip
         output, errors = process.communicate(line(id="a") + line(id="b"), timeout=120)
         assert process.returncode == 1
-    assert json.loads(output) == {"new": 2, "known": 0, "skipped": 0, "wrong": 1}
+    assert json.loads(output) == {"new": 2, "known": 0, "skipped": 0, "wrong": 1, "blank": 0}
     assert errors.startswith(b"msgq: line 3: more than 536,870,912 bytes")
     assert set(statuses(target)) == {"a", "b"}
 
@@ -295,12 +295,12 @@ def _listed(store: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("rest", "result"),
     [
-        (b'{"id":"a","status":"queued","body":"x"}\n', {"new": 1, "wrong": 0}),
-        (b'{"id":"a","status":"queued","body":"x"}', {"new": 1, "wrong": 0}),
-        (b"\n" + b'{"id":"a","status":"queued","body":"x"}\n', {"new": 1, "wrong": 0}),
-        (b"x\n", {"new": 0, "wrong": 1}),
-        (b"\x0c\n", {"new": 0, "wrong": 1}),
-        (b"", {"new": 0, "wrong": 0}),
+        (b'{"id":"a","status":"queued","body":"x"}\n', {"new": 1, "wrong": 0, "blank": 0}),
+        (b'{"id":"a","status":"queued","body":"x"}', {"new": 1, "wrong": 0, "blank": 0}),
+        (b"\n" + b'{"id":"a","status":"queued","body":"x"}\n', {"new": 1, "wrong": 0, "blank": 1}),
+        (b"x\n", {"new": 0, "wrong": 1, "blank": 0}),
+        (b"\x0c\n", {"new": 0, "wrong": 1, "blank": 0}),
+        (b"", {"new": 0, "wrong": 0, "blank": 1}),
     ],
 )
 def test_I4_a_line_is_the_same_whole_and_in_pieces(
@@ -414,6 +414,62 @@ def test_I4_drain_to_keeps_what_was_not_accepted(store: Path, receiver: Receiver
     assert msgq("drain", store, "--header", "A: b", fails=2)
     assert msgq("drain", store, "--to", "ftp://x/", fails=2)
     assert msgq("drain", store, "--to", url, "--header", "A: b\nC: d", fails=2)
+
+
+def test_I4_headers_come_from_a_file_or_a_variable(store: Path, receiver: Receiver, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{receiver.port}/"
+    headers = tmp_path / "headers"
+    headers.write_bytes(b"\xef\xbb\xbfAuthorization: Bearer x\r\n\r\nX-One: 1\n")
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        queue.enqueue("1")
+    words = ("--header-file", headers, "--header-env", "EXTRA", "--header", "X-Three: 3")
+    msgq("drain", store, "--to", url, *words, EXTRA="X-Two: 2")
+    (request,) = receiver.received
+    sent = {name.lower(): value for name, value in request.headers.items()}
+    expected = {"authorization": "Bearer x", "x-one": "1", "x-two": "2", "x-three": "3"}
+    assert {name: sent.get(name) for name in expected} == expected
+    # The help offers only what other users cannot read.
+    for shows in (("drain", "--help"), ("completion", "bash"), ("completion", "zsh"), ("completion", "fish")):
+        shown = msgq(*shows).text
+        assert "header-file" in shown
+        assert "header-env" in shown
+        assert not [word for word in shown.replace("'", " ").split() if word.strip('[],"') == "--header"]
+    # What is wrong is said without the value, which is a secret.
+    secret = "s3cret"
+    for data, problem in ((secret.encode(), "line 1 of"), (b"A: \xff" + secret.encode(), "is not UTF-8")):
+        headers.write_bytes(data)
+        done = msgq("drain", store, "--to", url, "--header-file", headers, fails=2)
+        assert problem in done.errors
+        assert secret not in done.errors
+    assert "MISSING" in msgq("drain", store, "--to", url, "--header-env", "MISSING", fails=2).errors
+    for word in ("--header-file", "--header-env"):
+        assert f"{word} needs --to" in msgq("drain", store, word, "x", fails=2).errors
+
+
+def test_I4_an_import_reports_lines_in_their_order(store: Path) -> None:
+    MessageQueue(store).close()
+    good = b'{"id":"%d","status":"queued","body":"x"}\n'
+    # Refused by the queue, which is known when lines are written together; and by the command, which is known at once.
+    late = b'{"id":"l%d","status":"queued","body":"x","priority":1000}\n'
+    lines = [
+        good % 1,
+        late % 2,
+        b"x\n",
+        b"\n",
+        good % 5,
+        b'{"id":"\xff"}\n',
+        late % 7,
+        b"[]\n",
+        b"  \t\n",
+        b"\xfe\xff\n",
+    ]
+    done = msgq("import", store, "-", "--quiet", input=b"".join(lines), fails=1)
+    found = [line.partition(": ")[2].partition(":")[0] for line in done.errors.splitlines()]
+    assert found == [f"line {number}" for number in (2, 3, 6, 7, 8, 10)]
+    assert done.errors.splitlines()[2] == "msgq: line 6: not UTF-8"
+    assert done.errors.splitlines()[5] == "msgq: line 10: not UTF-8"
+    # A blank line is not passed over in silence.
+    assert done.text == "2 new, 0 already there, 0 sent ones skipped, 6 wrong lines, 2 blank lines\n"
 
 
 def test_H10_H14_an_import_keeps_times_and_titles(store: Path, target: Path) -> None:

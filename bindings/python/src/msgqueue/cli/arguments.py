@@ -173,7 +173,7 @@ COMMANDS = (
         "drain", "send what is queued", "changing:drain",
         (
             "msgq drain outbox.db",
-            "msgq drain outbox.db --to https://example.org/messages --header 'Authorization: Bearer x'",
+            "msgq drain outbox.db --to https://example.org/messages --header-file headers.txt",
         ),
         (
             _conversation,
@@ -181,7 +181,16 @@ COMMANDS = (
             _argument("--batch", metavar="N", type=_number(0, 2**31 - 1), help="at most so many attempts (0: all)"),
             _argument("--timeout", metavar="SECONDS", type=_number(0, 10**9), help="ends after so long"),
             _argument("--to", metavar="URL", help="without an owner: posts each message to this URL (http or https)"),
-            _argument("--header", metavar="NAME: VALUE", action="append", help="with --to: sent with every message"),
+            _argument(
+                "--header-file", metavar="FILE", action="append",
+                help="with --to: headers that are sent with every message, one per line: NAME: VALUE",
+            ),
+            _argument(
+                "--header-env", metavar="VARIABLE", action="append",
+                help="with --to: the same from an environment variable",
+            ),
+            # Other users can read the arguments of a process: it works, but is not offered.
+            _argument("--header", action="append", help=argparse.SUPPRESS),
             _hold,
         ),
         writes=True,

@@ -60,7 +60,7 @@ def _options(command: Command) -> list[tuple[str, str, bool]]:
     found = []
     for action in actions.choices[command.name]._actions:
         name = next((each for each in action.option_strings if each.startswith("--")), None)
-        if name is not None and action.help is not None:
+        if name is not None and action.help not in (None, argparse.SUPPRESS):
             found.append((name, str(action.help), action.nargs != 0))
     return found
 

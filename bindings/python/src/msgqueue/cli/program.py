@@ -115,8 +115,9 @@ def _drain(command: Command, parsed: Namespace) -> int:
     from .session import connected
 
     if parsed.to is None:
-        if parsed.header:
-            raise exits.UsageError("--header needs --to")
+        for given in ("header", "header_file", "header_env"):
+            if getattr(parsed, given):
+                raise exits.UsageError(f"--{given.replace('_', '-')} needs --to")
         needs = "no URL is given: start the program of the queue, or give --to URL"
         with connected(replace(way(command, parsed), needs_owner=needs)) as session:
             return _function(command.function)(session, parsed)
@@ -132,7 +133,7 @@ def _drain(command: Command, parsed: Namespace) -> int:
         return outcome
 
     with (
-        Http(parsed.to, headers=values.headers(parsed.header)) as relay,
+        Http(parsed.to, headers=values.headers(parsed.header, parsed.header_file, parsed.header_env)) as relay,
         connected(replace(way(command, parsed), transport=send)) as session,
     ):
         if session.has_owner:

@@ -13,6 +13,7 @@ from .._escaping import escaped as escaped
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _NARROWEST = 40
+_USUAL = 80
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -28,15 +29,13 @@ def width() -> int | None:
     if not is_terminal(sys.stdout):
         return None
     try:
-        columns = int(os.environ.get("COLUMNS", "")) or os.get_terminal_size(sys.stdout.fileno()).columns
+        columns = max(int(os.environ.get("COLUMNS", "")), 0)
     except ValueError:
-        try:
-            columns = os.get_terminal_size(sys.stdout.fileno()).columns
-        except OSError:
-            columns = 80
-    except OSError:
-        columns = 80
-    return max(columns, _NARROWEST)
+        columns = 0
+    with suppress(OSError):
+        columns = columns or os.get_terminal_size(sys.stdout.fileno()).columns
+    # A terminal whose size nobody has set has 0 columns.
+    return max(columns or _USUAL, _NARROWEST)
 
 
 def has_colors(stream: TextIO) -> bool:

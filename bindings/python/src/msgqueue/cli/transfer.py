@@ -141,7 +141,8 @@ class Import:
         self._open: Session | None = None
         self._said = ""
         self._progress = Progress(way.quiet)
-        self._waiting: list[tuple[int, dict[str, object]]] = []
+        # Each with its number; a wrong one with what is wrong, to be reported in the order of the lines.
+        self._waiting: list[tuple[int, dict[str, object] | InvalidError]] = []
         self._waits_since = 0.0
         # When the store was opened, or lines were written, by the monotonic clock.
         self._used_at = 0.0
@@ -151,6 +152,7 @@ class Import:
         self.known: int = 0
         self.skipped: int = 0
         self.wrong: int = 0
+        self.blank: int = 0
 
     def run(self, lines: Lines) -> None:
         """Reads every line."""
@@ -182,6 +184,8 @@ class Import:
                 continue
             if line.strip(b"\n" + _BLANKS):
                 self._take(number, line)
+            else:
+                self.blank += 1
             self._rest()
             number += 1
             self._progress.show(f"{self.new:,} imported, {self.known:,} already there")
@@ -222,7 +226,7 @@ class Import:
     @property
     def counts(self) -> dict[str, int]:
         """What was done, as --json has it."""
-        return {"new": self.new, "known": self.known, "skipped": self.skipped, "wrong": self.wrong}
+        return {name: getattr(self, name) for name in ("new", "known", "skipped", "wrong", "blank")}
 
     @property
     def sentence(self) -> str:
@@ -230,6 +234,7 @@ class Import:
         return (
             f"{self.new:,} new, {self.known:,} already there, {self.skipped:,} sent ones skipped, "
             f"{tables.plural(self.wrong, 'wrong line')}"
+            + (f", {tables.plural(self.blank, 'blank line')}" if self.blank else "")
         )
 
     def _take(self, number: int, line: bytes) -> None:
@@ -246,22 +251,28 @@ class Import:
                 self._flush()
                 self._alone(number, _draft(message))
             else:
-                if not self._waiting:
-                    self._waits_since = time.monotonic()
-                self._waiting.append((number, _draft(message)))
-                if len(self._waiting) == _BATCH:
-                    self._flush()
+                self._wait(number, _draft(message))
         except InvalidError as problem:
             # A received message with a wrong field, or a line that is none.
-            self._refuse(number, problem)
+            if self._waiting:
+                self._wait(number, problem)
+            else:
+                self._refuse(number, problem)
+
+    def _wait(self, number: int, line: dict[str, object] | InvalidError) -> None:
+        if not self._waiting:
+            self._waits_since = time.monotonic()
+        self._waiting.append((number, line))
+        if len(self._waiting) == _BATCH:
+            self._flush()
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
-        answers = self._session.batch("enqueue", [draft for _, draft in waiting])
-        for (number, _), answer in zip(waiting, answers):
-            self._count(number, answer)
+        answers = iter(self._session.batch("enqueue", [line for _, line in waiting if isinstance(line, dict)]))
+        for number, line in waiting:
+            self._count(number, line if isinstance(line, Exception) else next(answers))
 
     def _alone(self, number: int, draft: dict[str, object]) -> None:
         try:
@@ -362,7 +373,11 @@ def _parsed(line: bytes) -> dict[str, Any]:
         InvalidError: It is none.
     """
     try:
-        message = json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidError("not UTF-8") from None
+    try:
+        message = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as problem:
         raise InvalidError(f"not JSON: {problem}") from None
     if not isinstance(message, dict):

@@ -101,15 +101,34 @@ def metadata(given: list[str] | None) -> dict[str, str] | None:
     return found or None
 
 
-def headers(given: list[str] | None) -> dict[str, str]:
-    """Returns the pairs of "NAME: VALUE" arguments."""
+def headers(given: list[str] | None, files: list[str] | None, variables: list[str] | None) -> dict[str, str]:
+    """Returns the pairs of "NAME: VALUE" from arguments, and from the lines of files and environment variables."""
+    lines = [(each, f"{each!r}") for each in given or []]
+    for file in files or []:
+        with Path(file).open("rb") as stream:
+            lines += _header_lines(_limited(stream, file), file)
+    for variable in variables or []:
+        if variable not in os.environ:
+            raise UsageError(f"the environment has no variable {variable}")
+        lines += _header_lines(os.fsencode(os.environ[variable]), f"the variable {variable}")
     found = {}
-    for each in given or []:
-        name, separator, value = each.partition(":")
+    for line, place in lines:
+        name, separator, value = line.partition(":")
         if not separator:
-            raise UsageError(f"{each!r} must have the form 'NAME: VALUE'")
+            raise UsageError(f"{place} must have the form 'NAME: VALUE'")
         found[name.strip()] = value.strip()
     return found
+
+
+def _header_lines(data: bytes, source: str) -> list[tuple[str, str]]:
+    """Returns the lines that are not blank, each with what an error calls it: the values are secrets."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{source} is not UTF-8") from None
+    # Only these end a line: another control character stays in the value, which is then refused.
+    lines = enumerate(re.split("\r\n|\n", text), 1)
+    return [(line, f"line {number} of {source}") for number, line in lines if line.strip(" \t")]
 
 
 def body(text: str | None, file: str | None) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,8 @@ from .session import Session
 from .terminal import cut, escaped, is_terminal, note, styled
 
 _PAGE = 1000
+# Columns of the text of a failed message in a list, before its failure.
+_BEGINNING = 32
 
 
 def messages(
@@ -83,7 +86,7 @@ def list_(session: Session, arguments: Namespace) -> int:
                     row["conversation"] or "-",
                     tables.instant(row["time_ms"]),
                     str(row["attempts"]),
-                    row["failure"]["sentence"] if row["status"] == "failed" and row["failure"] else row["preview"],
+                    _text(row),
                 )
                 for row in counted()
             ),
@@ -129,6 +132,13 @@ def _waiting(waiting: dict[str, Any]) -> str:
             first = f" (the first at {tables.instant(waiting[times[name]])})" if name in times else ""
             parts.append(f"{count} {name}{first}")
     return ", ".join(parts)
+
+
+def _text(row: dict[str, Any]) -> str:
+    """Returns the text of a message; of a failed one its beginning, and why it failed."""
+    if row["status"] != "failed" or not row["failure"]:
+        return str(row["preview"])
+    return f"{cut(str(row['preview']), _BEGINNING) or '(no text)'}: {row['failure']['sentence']}"
 
 
 def show(session: Session, arguments: Namespace) -> int:
@@ -195,9 +205,30 @@ def explain(session: Session, arguments: Namespace) -> int:
     if arguments.json:
         tables.objects((answer,))
     else:
+        if not session.has_owner and answer["reason"] == "no_transport":
+            # The store that was opened here sends nothing: that is true of every message.
+            tables.write(escaped(f"{_cause(session, arguments.message)}No program has the store open.") + "\n")
+            return exits.DONE
         behind = f" Before it: {answer['behind']}." if answer["behind"] else ""
         tables.write(escaped(f"{answer['text']}{behind}") + "\n")
     return exits.DONE
+
+
+def _cause(session: Session, id: str) -> str:
+    """Returns what a queued message waits for, also when its program runs: a time, or another message; "": nothing."""
+    message = session.call("get", message=id)
+    now = time.time() * 1000
+    if 0 < message["expires_at_ms"] <= now:
+        return f"It expired {tables.instant(message['expires_at_ms'])}. "
+    if message["not_before_ms"] > now:
+        return f"It is scheduled for {tables.instant(message['not_before_ms'])}. "
+    if message["next_attempt_ms"] > now:
+        return f"The last attempt failed. It is tried again {tables.instant(message['next_attempt_ms'])}. "
+    first = session.call("list", conversation=message["conversation"], statuses=["queued", "sending"], limit=1)
+    for other in first["messages"]:
+        if other["sequence"] < message["sequence"]:
+            return f"Waiting for another message in this conversation. Before it: {other['id']}. "
+    return ""
 
 
 def attempts(session: Session, arguments: Namespace) -> int:
