@@ -68,7 +68,6 @@ def browser() -> Iterator[webdriver.Chrome]:
 @pytest.fixture
 def page(browser: webdriver.Chrome) -> Iterator[Page]:
     """Returns an empty page of 1440 by 900 points. What the browser reports as an error fails the test."""
-    browser.delete_all_cookies()
     page = Page(browser)
     page.size(1440, 900)
     yield page

@@ -235,6 +235,8 @@ class Page:
         """Returns after the page has answered what happened until now: two frames and a round trip to the server."""
         self.driver.execute_async_script(
             "const done = arguments[0];"
-            'fetch("/api/session", {method: "POST", headers: {"Content-Type": "application/json"}, body: "{}"})'
+            'const key = `Bearer ${sessionStorage.getItem("key")}`;'
+            'const headers = {"Content-Type": "application/json", Authorization: key};'
+            'fetch("/api/session", {method: "POST", headers, body: "{}"})'
             ".finally(() => requestAnimationFrame(() => requestAnimationFrame(() => done())));"
         )

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Answer:
 
 
 class Browser:
-    """Keeps the cookie that it is given."""
+    """Keeps the key that it is given."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.port = urlsplit(url).port or 0
-        self.cookie = ""
+        self.key = ""
 
     @property
     def authority(self) -> str:
@@ -40,7 +40,7 @@ class Browser:
         """Makes a request. Headers are given with underscores; None leaves one out."""
         sent = {
             "Host": self.authority,
-            "Cookie": self.cookie,
+            "Authorization": f"Bearer {self.key}",
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -67,10 +67,10 @@ class Browser:
         return self.request("POST", path, body, **{**given, **headers})
 
     def enter(self) -> Answer:
-        """Opens the address that the console gave."""
-        parts = urlsplit(self.url)
-        answer = self.get(f"{parts.path}?{parts.query}")
-        self.cookie = answer.headers.get("Set-Cookie", "").partition(";")[0]
+        """Exchanges the token of the address for a key."""
+        answer = self.post("/api/enter", {"token": parse_qs(urlsplit(self.url).query)["token"][0]})
+        if answer.status == 200:
+            self.key = answer.json["result"]["key"]
         return answer
 
     def call(self, name: str, /, **fields: object) -> Any:
@@ -93,7 +93,8 @@ class Stream:
 
     def __init__(self, browser: Browser) -> None:
         self._socket = socket.create_connection(("127.0.0.1", browser.port), timeout=20)
-        request = f"GET /api/events?store=0 HTTP/1.1\r\nHost: {browser.authority}\r\nCookie: {browser.cookie}\r\n\r\n"
+        request = f"GET /api/events?store=0 HTTP/1.1\r\nHost: {browser.authority}\r\n"
+        request += f"Authorization: Bearer {browser.key}\r\n\r\n"
         self._socket.sendall(request.encode())
         self._input = self._socket.makefile("rb")
         self.status = self._input.readline()

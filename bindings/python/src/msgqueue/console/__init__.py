@@ -64,7 +64,7 @@ class Console:
     def url(self) -> str:
         """The address to open in a browser.
 
-        Its token admits one browser, once. After that a new address is returned, for another browser.
+        Its token admits one tab of a browser, once. After that a new address is returned, for another tab or browser.
 
         Raises:
             ClosedError: The console is closed, so that no address leads to it.

@@ -34,8 +34,10 @@ _BATCH: Final = 0.1
 _LOOK: Final = 1.0
 _LOOKS: Final = 10
 
-# Browsers ask for the icon of any page.
-_ICON: Final = "/icon.svg"
+# Where the token of an address is exchanged for a key, and the bytes of such a request.
+_ENTER: Final = "/api/enter"
+_LARGEST_ENTRY: Final = 1024
+_NO_ACCESS: Final = "this browser has no access, or no longer"
 
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -112,23 +114,19 @@ class Handler(BaseHTTPRequestHandler):
         address = self._address()
         if address is None:
             return
-        query = parse_qs(address.query)
         # A link on another site may lead here; it shows the page, and nothing of the queue, to nobody else.
         refusal = self.server.access.refusal(self.headers, needs_origin=False)
         if refusal and not (address.path == "/" and self._is_navigation()):
             self._refuse(HTTPStatus.FORBIDDEN, refusal)
-        elif address.path == "/" and "token" in query:
-            self._redeem(query["token"][0])
-        elif address.path == _ICON:
-            self._send_file(_ICON)
-        elif not self._is_admitted():
-            self._refuse_browser(address.path)
-        elif not self._has_place():
+        elif (is_admitted := self._is_admitted()) and not self._has_place():
             self._refuse_for_now()
-        elif address.path == "/api/events":
-            self._send_events(query.get("store", [""])[0])
-        else:
+        elif address.path != "/api/events":
+            # The page itself is no secret: the browser asks for it without the key.
             self._send_file(address.path)
+        elif not is_admitted:
+            self._refuse(HTTPStatus.UNAUTHORIZED, _NO_ACCESS)
+        else:
+            self._send_events(parse_qs(address.query).get("store", [""])[0])
 
     def _address(self) -> SplitResult | None:
         """Returns the address of the request; None: it is not one, and the request was refused."""
@@ -148,16 +146,16 @@ class Handler(BaseHTTPRequestHandler):
         length = self._length()
         if refusal:
             self._refuse(HTTPStatus.FORBIDDEN, refusal)
-        elif not self._is_admitted():
-            self._refuse(HTTPStatus.UNAUTHORIZED, "this browser has no access, or no longer")
-        elif not self._has_place():
+        elif path != _ENTER and not self._is_admitted():
+            self._refuse(HTTPStatus.UNAUTHORIZED, _NO_ACCESS)
+        elif path != _ENTER and not self._has_place():
             self._refuse_for_now()
         elif self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the request must be application/json")
         elif length is None:
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing or wrong")
-        elif length > _LARGEST_BODY:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request may have {_LARGEST_BODY} bytes")
+        elif length > (most := _LARGEST_ENTRY if path == _ENTER else _LARGEST_BODY):
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request may have {most} bytes")
         else:
             self._perform(path, self._read(length))
 
@@ -179,6 +177,9 @@ class Handler(BaseHTTPRequestHandler):
         except (ValueError, RecursionError):
             self._refuse(HTTPStatus.BAD_REQUEST, "the request is not JSON")
             return
+        if path == _ENTER:
+            self._redeem(request)
+            return
         try:
             answer = self.server.requests.perform(path, request)
         except KeyError:
@@ -186,18 +187,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         self._send_json(HTTPStatus.OK, answer)
 
-    def _redeem(self, token: str) -> None:
-        if "prefetch" in self.headers.get("Sec-Purpose", ""):
-            self._refuse(HTTPStatus.FORBIDDEN, "the address works once, so it is not fetched in advance")
-            return
-        cookie = self.server.access.redeem(token)
-        if cookie is None:
-            self._refuse_browser("/")
-            return
-        # The page itself leads to the address without the token. After a redirection from another site's link the
-        # browser would not send the cookie.
-        page = _html("msgqueue", '<meta http-equiv="refresh" content="0;url=/">')
-        self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", {"Set-Cookie": cookie})
+    def _redeem(self, request: object) -> None:
+        token = request.get("token") if isinstance(request, dict) else None
+        key = self.server.access.redeem(token) if isinstance(token, str) else None
+        if key is None:
+            self._refuse(HTTPStatus.UNAUTHORIZED, _NO_ACCESS)
+        else:
+            self._send_json(HTTPStatus.OK, {"result": {"key": key}})
 
     def _send_file(self, path: str) -> None:
         found = self.server.files.get(path)
@@ -246,7 +242,7 @@ class Handler(BaseHTTPRequestHandler):
     # ---------------------------------------------------------------- checks
 
     def _is_admitted(self) -> bool:
-        return self.server.access.admits(self.headers.get("Cookie", ""))
+        return self.server.access.admits(self.headers.get("Authorization", ""))
 
     def _has_place(self) -> bool:
         """Keeps the connection of an admitted browser, and gives it more time. False: there are too many of them."""
@@ -291,19 +287,6 @@ class Handler(BaseHTTPRequestHandler):
     def _refuse_for_now(self) -> None:
         self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open")
 
-    def _refuse_browser(self, path: str) -> None:
-        """Refuses a browser without access, with a page where a person reads it."""
-        if path != "/":
-            self._refuse(HTTPStatus.UNAUTHORIZED, "this browser has no access, or no longer")
-            return
-        self.close_connection = True
-        text = (
-            "This browser has no access. An address of the review page works once, for one browser, until the console "
-            "ends. Run “msgq console” again, or use “Another browser” in the view “Activity” of a page that is open."
-        )
-        page = _html("No access", f"<h1>No access</h1><p>{text}")
-        self._send(HTTPStatus.FORBIDDEN, page, "text/html; charset=utf-8", {"Connection": "close"})
-
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuses a request that http.server itself cannot read."""
         self.command = getattr(self, "command", None) or "GET"
@@ -315,9 +298,3 @@ class Handler(BaseHTTPRequestHandler):
 def _number(text: str) -> int | None:
     """Returns a number of up to 15 digits; None: it is none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
-
-
-def _html(title: str, content: str) -> bytes:
-    """Returns a small page without access to anything but the icon."""
-    head = f'<meta charset="utf-8"><title>{title}</title><link rel="icon" href="{_ICON}">'
-    return f'<!doctype html><html lang="en">{head}{content}'.encode()

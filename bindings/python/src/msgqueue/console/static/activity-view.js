@@ -30,7 +30,7 @@ export class ActivityView {
       h("div", { class: "charts" }, this.throughput, this.latency, this.failures),
       h("h2", {}, "Store"),
       this.facts,
-      h("p", {}, h("button", { type: "button", onclick: () => this.showAddress() }, "Another browser")),
+      h("p", {}, h("button", { type: "button", onclick: () => this.showAddress() }, "Another browser or tab")),
     );
     this.stats = null;
     this.minutes = [];
@@ -76,14 +76,14 @@ export class ActivityView {
     );
   }
 
-  /** An address with which another browser gets access. */
+  /** An address with which another browser or tab gets access. */
   async showAddress() {
     try {
       const { address } = await this.server.request("/api/address");
       const field = h("input", { readonly: true, value: address, "aria-label": "Address" });
       openDialog({
-        title: "Another browser",
-        content: [h("p", {}, "This address gives one browser on this machine access, once."), field],
+        title: "Another browser or tab",
+        content: [h("p", {}, "This address gives one tab of a browser access, once."), field],
       });
       field.select();
     } catch (problem) {

@@ -42,7 +42,7 @@ export class Bars {
           "bad",
           "warning",
           "This page has no access any more.",
-          "The console was started again. Open the address that it printed.",
+          "The console was started again, or admitted many others. Open the address that it printed.",
         ),
       ];
     }

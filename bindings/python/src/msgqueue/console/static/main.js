@@ -14,7 +14,7 @@ import { Queue } from "./queue.js";
 import { QueueView } from "./queue-view.js";
 import { Router } from "./router.js";
 import { SearchView } from "./search-view.js";
-import { Server } from "./server.js";
+import { NoAccessError, Server } from "./server.js";
 import { keepTimesRight } from "./times.js";
 import { Toast } from "./toast.js";
 import { count, unsent } from "./words.js";
@@ -32,9 +32,10 @@ async function start() {
   const queue = new Queue(server);
   let session;
   try {
+    await server.enter();
     session = await server.request("/api/session");
   } catch (problem) {
-    fill(place("content"), h("p", { class: "empty", role: "alert" }, problem.message));
+    refuse(problem);
     return;
   }
   const wanted = new URLSearchParams(location.search).get("store") ?? "0";
@@ -64,7 +65,7 @@ async function start() {
   document.addEventListener("keydown", focusSearch);
   keepTimesRight();
   new Feed(
-    number,
+    server,
     (events) => queue.receive(events),
     () => lose(server, queue),
   );
@@ -112,6 +113,17 @@ function showTabs() {
     ),
   );
   return (counts) => counts && setText(number, unsent(counts) ? count(unsent(counts)) : "");
+}
+
+/** The page has no access, or its console has ended. */
+function refuse(problem) {
+  const isStranger = problem instanceof NoAccessError;
+  const text = isStranger
+    ? "An address of the review page works once, for one tab of a browser, until the console ends. Run “msgq console” " +
+      "again, or use “Another browser or tab” in the view “Activity” of a page that is open."
+    : problem.message;
+  const title = isStranger ? "No access" : "No answer";
+  fill(place("content"), h("div", { class: "empty" }, h("h1", { role: "alert" }, title), h("p", {}, text)));
 }
 
 /** The address names a store that the console does not show. */

@@ -14,10 +14,32 @@ export class UnreachableError extends Error {}
 /** The console does not know this browser: it was started again, or the address was not the right one. */
 export class NoAccessError extends Error {}
 
+/** Where the key of this tab is kept. Unlike a cookie, it goes to no other server of this machine. */
+const KEY = "key";
+
 export class Server {
   /** @param {number} store The number of the store among those of the console. */
   constructor(store) {
     this.store = store;
+  }
+
+  /** Exchanges the token of the address for a key. A token that was used already leaves the key as it is. */
+  async enter() {
+    const address = new URL(location.href);
+    const token = address.searchParams.get("token");
+    if (token === null) return;
+    try {
+      sessionStorage.setItem(KEY, (await this.request("/api/enter", { token })).key);
+    } catch (problem) {
+      if (!(problem instanceof NoAccessError)) throw problem;
+    }
+    address.searchParams.delete("token");
+    history.replaceState(null, "", address);
+  }
+
+  /** @returns {object} The headers of every request. */
+  get headers() {
+    return { Authorization: `Bearer ${sessionStorage.getItem(KEY) ?? ""}` };
   }
 
   /**
@@ -41,7 +63,7 @@ export class Server {
     try {
       response = await fetch(path, {
         method: "POST",
-        headers: { "Content-Type": "application/json" },
+        headers: { ...this.headers, "Content-Type": "application/json" },
         body: JSON.stringify({ store: this.store, ...request }),
       });
       answer = await response.json();
