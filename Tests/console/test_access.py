@@ -103,7 +103,7 @@ def test_I5_another_tab_has_no_access_and_is_told_how_to_get_it(opened: Opener, 
     page.expected_errors = ["401"]
     queue = opened()
     show(queue)
-    page.see("h1", "Offline queue (0)")
+    page.see("h1", "Queue (0)")
     first, own = page.driver.current_window_handle, page.driver.current_url
     page.driver.switch_to.new_window("tab")
     try:

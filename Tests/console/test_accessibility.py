@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import axe_core_python  # type: ignore[import-untyped]
 import pytest
@@ -98,6 +99,92 @@ def test_I5_toast_bars_and_empty_states_have_no_barrier(opened: Opener, show: Sh
     problems += violations(page)
     queue.pause()
     page.see(".bar-text strong", "Sending is paused.")
+    problems += violations(page)
+    queue.close()
+    page.see(".bar-text strong", "The queue was closed.")
+    problems += violations(page)
+    assert problems == []
+
+
+NAMES = [
+    "",
+    " ",
+    "\u00a0 \u3000",
+    "\u202eana",
+    "a\u200bb",
+    "\u2067\u2069\u00ad",
+    "<b>&amp;</b>",
+    "W" * 255,
+    "\u0301" * 60,
+    "👩\u200d🔧",
+]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_I8_hostile_names_have_no_barrier_and_are_seen(
+    opened: Opener, show: Shower, transport: Transport, width: int
+) -> None:
+    queue = opened()
+    for number, name in enumerate(NAMES):
+        transport.answer(f"text {number}", Outcome.reject(code=422, text=name))
+        queue.enqueue(f"text {number}", conversation=name, metadata={name or " ": name})
+        queue.record("received", conversation=name, sender=name or " ", id=f"received {number}")
+    queue.drain()
+    page = show(queue)
+    page.size(width, 900)
+    page.until(lambda: len(page.texts(".row .conversation")) == len(NAMES))
+    # Nothing is invisible, and no mark changes the direction of what follows.
+    shown = page.texts(".row .conversation")
+    assert shown[:6] == ["(no name)", "\\x20", "\\xa0\\x20\\u3000", "\\u202eana", "a\\u200bb", "\\u2067\\u2069\\xad"]
+    assert shown[9] == "👩\\u200d🔧"
+    problems = violations(page)
+    page.click(".row .open")
+    page.see("dialog .attempts h3", "1 attempt")
+    problems += violations(page)
+    page.go("#/conversations")
+    page.until(lambda: len(page.texts(".conversations .name")) == len(NAMES))
+    assert set(page.texts(".conversations .name")) == set(shown)
+    problems += violations(page)
+    for name in ("", " ", "\u202eana"):
+        page.go(f"#/conversations/{quote(name, safe='')}")
+        page.see(".bubble .sentence", lambda text: text != "")
+        problems += violations(page)
+    assert page.text(".chat h1") == "\\u202eana"
+    assert problems == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_I8_sheets_notices_and_conflicts_have_no_barrier(opened: Opener, show: Shower, dark: bool) -> None:
+    queue = opened(mode=Mode.ASK, online=False, prompt_timeout=600.0)
+    queue.start_control()
+    id = queue.enqueue("text", conversation="ana")
+    page = show(queue)
+    page.size(390 if dark else 1280, 900, dark=dark)
+    page.press("text", page.row(id))
+    page.press("Send now")
+    page.see("dialog .notice p", "No internet connection. The message stays queued.")
+    queue.set_connectivity(Connectivity.ONLINE)
+    page.see("dialog .toast button", "Yes, send all")
+    problems = violations(page)
+    page.press("Edit", "dialog .sheet-buttons")
+    page.see("dialog h2", "Edit message")
+    page.write("dialog.edit textarea", "mine")
+    queue.edit(id, "a longer one of another")
+    page.see("dialog .conflict pre", "a longer one of another")
+    problems += violations(page)
+    page.keys(Keys.ESCAPE)
+    page.gone("dialog.edit")
+    page.keys(Keys.ESCAPE)
+    page.gone("dialog")
+    queue.pause()
+    page.see(".bar-text strong", "Sending is paused.")
+    problems += violations(page)
+    page.go("#/search")
+    page.see(".search-help dt", "A part of a text")
+    problems += violations(page)
+    page.go("#/conversations")
+    page.press("New message")
+    page.see("dialog h2", "New message")
     problems += violations(page)
     queue.close()
     page.see(".bar-text strong", "The queue was closed.")

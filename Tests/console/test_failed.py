@@ -123,9 +123,7 @@ def test_R8_a_retry_that_gets_no_answer_has_failed_again_in_time(
     ask(page, id)
     page.press("Retry")
     page.see(f"{page.row(id)} .status", "Sending…")
-    page.see(
-        f"{page.row(id)} .sentence", lambda text: text.startswith("The server did not answer in time."), timeout=10
-    )
+    page.see(f"{page.row(id)} .sentence", lambda text: "The server did not answer in time." in text, timeout=10)
     assert page.has("Failed – retry", page.row(id))
 
 
@@ -187,6 +185,6 @@ def test_R14_retry_all_of_one_conversation(opened: Opener, show: Shower, transpo
     queue.drain()
     page = show(queue, "#/conversations/ana")
     page.press("Retry all", ".chat")
-    page.see(".notice p", "3 messages put back into the queue.")
+    page.see(".notice p", "3 messages sent.")
     page.see_texts(".bubble .status", ["✓ Sent"] * 3)
     assert queue.counts().failed == 1

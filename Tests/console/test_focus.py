@@ -166,12 +166,20 @@ def test_I8_buttons_that_go_give_the_focus_to_the_next_one(opened: Opener, show:
     queue.enqueue("text", conversation="ana")
     for hash in ("#/queue", "#/conversations/ana"):
         page = show(queue, hash)
-        page.until(lambda page=page: page.has("Pause", "main"))
+        see_button(page, "Pause")
         page.script('[...document.querySelectorAll("main button")].find((e) => e.innerText.trim() === "Pause").focus()')
         page.keys(Keys.ENTER)
-        page.until(lambda page=page: page.focus == "Resume", lambda page=page: page.focus)
+        see_focus(page, "Resume")
         page.keys(Keys.ENTER)
-        page.until(lambda page=page: page.focus == "Pause", lambda page=page: page.focus)
+        see_focus(page, "Pause")
+
+
+def see_button(page: Page, name: str) -> None:
+    page.until(lambda: page.has(name, "main"), f"the button {name}")
+
+
+def see_focus(page: Page, name: str) -> None:
+    page.until(lambda: page.focus == name, f"the focus on {name}")
 
 
 def test_I8_a_bubble_that_goes_gives_the_focus_to_the_next_one(opened: Opener, show: Shower) -> None:

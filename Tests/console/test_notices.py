@@ -93,7 +93,7 @@ def test_I8_a_notice_is_read_and_closed_above_an_open_sheet(opened: Opener, show
     assert page.script('return document.querySelector("dialog").contains(document.activeElement)')
     page.keys(Keys.ESCAPE)
     page.gone("dialog")
-    assert page.script('return document.getElementById("notices").parentElement === document.body')
+    page.until(lambda: page.script('return document.getElementById("notices").parentElement === document.body'))
 
 
 def test_I8_a_notice_goes_when_it_is_no_longer_true(opened: Opener, show: Shower) -> None:

@@ -49,7 +49,7 @@ def test_A7_the_capsule_says_what_the_queue_does(opened: Opener, show: Shower, t
     page.see_texts(".capsule", ["Wi-Fi"])
     for number in range(3):
         queue.enqueue(f"text {number}", conversation="ana")
-    page.see_texts(".capsule", ["3 queued", "Wi-Fi"])
+    page.see_texts(".capsule", ["Wi-Fi"])
     transport.hold()
     page.press("Send All", ".view-head")
     page.see(".capsule.orange", "Sending 3 messages…")
@@ -103,10 +103,10 @@ def test_M9_hiding_the_page_drives_the_lifecycle_only_where_told(opened: Opener,
         page.driver.close()
         page.driver.switch_to.window(first)
     page.until(lambda: queue.state().lifecycle.name == "FOREGROUND")
-    page.see("h1", "Offline queue (0)")
+    page.see("h1", "Queue (0)")
     # The page is live again.
     queue.enqueue("x")
-    page.see("h1", "Offline queue (1)")
+    page.see("h1", "Queue (1)")
 
 
 def test_M9_a_browser_that_is_killed_puts_the_queue_into_the_background(opened: Opener) -> None:
@@ -174,17 +174,17 @@ def test_I5_several_stores_are_told_apart(page: Page, opened: Opener, tmp_path: 
         console = resources.enter_context(Console(sessions, 0, False, ExitStack()))
         resources.callback(page.leave)
         page.open(console)
-        page.see("h1", "Offline queue (1)")
+        page.see("h1", "Queue (1)")
         options = page.script('return [...document.querySelectorAll("#store option")].map((e) => [e.text, e.title])')
         assert options == [["one/outbox.db", str(paths[0])], ["two/outbox.db", str(paths[1])]]
         Select(page.element("#store select")).select_by_visible_text("two/outbox.db")
-        page.see("h1", "Offline queue (2)")
+        page.see("h1", "Queue (2)")
         for wrong in ("99", "2", "-1", "x", "0x1", "1e0", "", "%20", "0.0", "9" * 400, "<b>"):
             page.driver.get(f"http://127.0.0.1:{console.port}/?store={wrong}")
             page.see("main [role=alert]", lambda text: text.startswith("There is no store "))
             assert page.texts("main a") == ["one/outbox.db", "two/outbox.db"]
         page.press("two/outbox.db", "main")
-        page.see("h1", "Offline queue (2)")
+        page.see("h1", "Queue (2)")
 
 
 def test_X1_a_late_answer_does_not_replace_a_newer_one(opened: Opener, show: Shower) -> None:
@@ -248,12 +248,12 @@ def test_I5_search_finds_and_marks(opened: Opener, show: Shower) -> None:
 
 def test_I5_empty_states(opened: Opener, show: Shower) -> None:
     page = show(opened())
-    page.see(".empty", "No queued messages Messages you compose offline will appear here")
+    page.see(".empty", "No queued messages What cannot be sent at once will appear here, for example while offline")
     assert page.script('return document.querySelector(".empty .icon-check-circle").getBoundingClientRect().width') > 50
     page.go("#/queue?show=failed")
     page.see(".empty h2", "No failed messages")
     page.go("#/conversations")
-    page.see(".conversation-list", "No conversations")
+    page.see(".conversation-list", "No conversations. Each one appears here with its first message.")
     page.see(".split-empty", "Choose a conversation")
     page.go("#/conversations/nobody")
     page.see(".chat-scroll", "No messages")
@@ -376,8 +376,6 @@ def test_I5_a_store_that_nobody_has_open(page: Page, store: Path) -> None:
     with running(*console(store)) as program:
         enter(page, program.first)
         page.see(".bar-text strong", "No other program has this store open.")
-        page.press("Send All", ".view-head")
-        page.see(".notice p", "No program that sends has this store open. Nothing was sent.")
         page.press("Edit", page.row(id))
         page.write("dialog textarea", "changed")
         page.press("Save")
@@ -433,7 +431,7 @@ def test_I5_a_console_that_was_started_again_gives_no_access(
     with queue.console() as first:
         page.open(first)
         port = first.port
-        page.see("h1", "Offline queue (0)")
+        page.see("h1", "Queue (0)")
     page.expected_errors = ["401", "ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE", "403", "ERR_"]
     page.see(".bar-text strong", "The console does not answer.")
     with queue.console(port) as second:
@@ -441,7 +439,7 @@ def test_I5_a_console_that_was_started_again_gives_no_access(
         page.driver.get(f"http://127.0.0.1:{port}/?token=wrong")
         page.see("h1", "No access")
         page.open(second)
-        page.see("h1", "Offline queue (0)")
+        page.see("h1", "Queue (0)")
         page.leave()
 
 
@@ -494,10 +492,10 @@ def test_I5_several_stores(page: Page, opened: Opener, tmp_path: Path) -> None:
     code = "import sys; from msgqueue import console; console.run(sys.argv[1:], open_browser=False)"
     with running(sys.executable, "-c", code, tmp_path / "first.db", tmp_path / "second.db") as program:
         enter(page, program.first)
-        page.see("h1", "Offline queue (0)")
+        page.see("h1", "Queue (0)")
         page.click("#store select")
         page.keys(Keys.DOWN, Keys.ENTER)
-        page.see("h1", "Offline queue (1)")
+        page.see("h1", "Queue (1)")
         page.see_texts(".row .preview", ["in the second"])
         page.leave()
 

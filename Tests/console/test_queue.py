@@ -143,7 +143,7 @@ def test_Q4_review_first_opens_the_queue_and_sends_nothing(opened: Opener, show:
     online(queue)
     page.see(".toast-text span", "Auto-send 1 queued message?")
     page.press("Review first", ".toasts")
-    page.see("h1", "Offline queue (1)")
+    page.see("h1", "Queue (1)")
     page.gone(".toast")
     page.until(lambda: queue.state().prompt is None)
     assert transport.sent == []
@@ -227,7 +227,7 @@ def test_Q5_the_list_follows_what_other_programs_do(opened: Opener, show: Shower
     queue = opened(online=False)
     page = show(queue)
     page.see(".empty h2", "No queued messages")
-    page.see(".empty p", "Messages you compose offline will appear here")
+    page.see(".empty p", "What cannot be sent at once will appear here, for example while offline")
     ids = fill(queue, 3)
     page.see_texts(".row .preview", ["message 1", "message 2", "message 3"])
     queue.edit(ids[1], "changed")
@@ -377,7 +377,7 @@ def test_Q6_send_all_sends_everything_in_order_and_the_view_closes(
     fill(queue, 5)
     page = show(queue, "#/conversations/ana")
     page.press("Review", ".chat")
-    page.see("h1", "Offline queue (5)")
+    page.see("h1", "Queue (5)")
     page.press("Send All", ".view-head")
     page.see(".notice p", "5 messages sent.")
     assert transport.sent == [f"message {number}" for number in range(1, 6)]
@@ -396,7 +396,7 @@ def test_Q6_send_all_reports_what_failed(opened: Opener, show: Shower, transport
     assert not page.has("Send All")
     transport.answer("message 2", Outcome.sent())
     page.press("Retry all", ".view-head")
-    page.see(".notice p", "1 message put back into the queue.")
+    page.see(".notice p", "1 message sent.")
     page.see(".empty h2", "No queued messages")
 
 

@@ -27,10 +27,10 @@ def test_I9_rows_say_what_each_message_waits_for(opened: Opener, show: Shower, t
     def reason(id: str) -> str:
         return page.text(f"{page.row(id)} .detail")
 
-    page.until(lambda: "Retry 1 of 3 in 60 min" in reason(late) and reason(late).endswith("HTTP 503"), "a retry")
+    page.until(lambda: "Retry 1 of 3 in 1 h" in reason(late) and reason(late).endswith("HTTP 503"), "a retry")
     assert reason(behind) == "Behind “late”"
     assert reason(later).startswith("Scheduled for ")
-    assert reason(later).endswith(", in 24 h")
+    assert reason(later).endswith(", in 1 d")
     assert reason(held) == "Sending is paused in this conversation."
     assert reason(ready) == "Waiting for you to send it."
     failed = reason(bad)

@@ -3,8 +3,9 @@
 import { ask } from "./dialogs.js";
 import { foreign, h } from "./dom.js";
 import { editMessage } from "./edit-sheet.js";
+import { RetryRound } from "./retry-round.js";
 import { CallError, NoAccessError, UnreachableError } from "./server.js";
-import { conversationName, plural } from "./words.js";
+import { conversationName, failureCode, plural } from "./words.js";
 
 const SENTENCES = {
   BUSY: "This message is being sent right now.",
@@ -18,6 +19,9 @@ const SENTENCES = {
   TIMEOUT: "The program that has the store open did not answer in time.",
 };
 
+/** Messages of Retry all that are followed to their end. */
+const FOLLOWED = 1_000;
+
 export class Actions {
   /**
    * @param {import("./server.js").Server} server
@@ -30,10 +34,15 @@ export class Actions {
     /** How long notices about these are true. */
     this.whileOffline = { isTrue: () => queue.isOffline };
     this.whilePaused = { isTrue: () => queue.state?.paused || queue.state?.paused_conversations > 0 };
-    /** Drains that were asked for here and go on. */
-    this.drains = 0;
+    /** What is called when the drains that were asked for here have ended. */
+    this.drains = [];
+    /** The messages that Retry all has put back, until each has ended. */
+    this.round = null;
     queue.addEventListener("event:drain_finished", (event) => this.drainFinished(event.detail.report));
-    queue.addEventListener("event:closed", () => (this.drains = 0));
+    queue.addEventListener("still-failing", ({ detail: { id, failure } }) =>
+      notices.show(`Still failing: ${failureCode(failure)}.`, "bad", { about: `retry ${id}` }),
+    );
+    queue.addEventListener("event:closed", () => (this.drains = []));
   }
 
   /**
@@ -73,29 +82,28 @@ export class Actions {
   /**
    * @param {string|null} conversation
    * @param {boolean} [withFailed] What failed is sent, too.
+   * @param {(report: object) => void} [ended] Is given the report when the drain has ended.
    */
-  sendAll(conversation, withFailed = false) {
+  sendAll(conversation, withFailed = false, ended = () => {}) {
     return this.once("drain", async () => {
-      this.drains += 1;
+      this.drains.push(ended);
       const fields = withFailed ? { ...scoped(conversation), include_failed: true } : scoped(conversation);
       const report = await this.server.call("drain", fields).catch((problem) => {
-        this.drains -= 1;
+        this.drains = this.drains.filter((each) => each !== ended);
         throw problem;
       });
       if (report.stop === "started") return;
       // Its event may have come before the answer.
-      if (this.drains > 0) {
-        this.drains -= 1;
-        this.showReport(report);
-      }
+      if (this.drains.includes(ended)) this.drainFinished(report);
       await this.queue.refresh();
     });
   }
 
   drainFinished(report) {
-    if (this.drains === 0) return;
-    this.drains -= 1;
+    const ended = this.drains.shift();
+    if (!ended) return;
     this.showReport(report);
+    ended(report);
   }
 
   showReport(report) {
@@ -112,7 +120,7 @@ export class Actions {
     } else if (report.stop === "paused") {
       this.notices.show(["Sending is paused.", ...parts].join(" "), "info", this.whilePaused);
     } else if (parts.length) {
-      this.notices.show(parts.join(" "), report.failed ? "bad" : "good");
+      this.notices.show(parts.join(" "), report.failed ? "bad" : "good", { about: "drain", stays: true });
     } else {
       this.notices.show(
         report.remaining ? `Nothing is due. ${plural(report.remaining)} queued.` : "Nothing is queued.",
@@ -124,8 +132,18 @@ export class Actions {
   /** @param {string|null} conversation */
   retryAll(conversation) {
     return this.once("retry_all", async () => {
+      this.round?.end();
+      const failed = await this.server.call("list", { ...scoped(conversation), statuses: ["failed"], limit: FOLLOWED });
+      this.round = new RetryRound(
+        this.queue,
+        failed.messages.map(({ id }) => id),
+        (sent, again) => this.showRound(sent, again),
+      );
+      // Of more messages than are followed only the number is told.
+      if (failed.next !== null) this.round.end();
       const { count } = await this.server.call("retry_all", scoped(conversation));
-      if (count) this.notices.show(`${plural(count)} put back into the queue.`, "good");
+      if (count && !this.round.isTold)
+        this.notices.show(`${plural(count)} put back into the queue.`, "good", { about: "retry all" });
       else
         this.notices.show(
           this.queue.isOffline ? "No internet connection. Nothing was retried." : "Nothing has failed.",
@@ -133,6 +151,12 @@ export class Actions {
           this.queue.isOffline ? this.whileOffline : {},
         );
     });
+  }
+
+  showRound(sent, again) {
+    const parts = [sent > 0 && `${plural(sent)} sent.`, again > 0 && `${plural(again)} failed again.`];
+    const text = parts.filter(Boolean).join(" ");
+    if (text) this.notices.show(text, again ? "bad" : "good", { about: "retry all", stays: true });
   }
 
   /** @param {string|null} conversation */
@@ -145,7 +169,7 @@ export class Actions {
 
   /** @param {string|null} conversation */
   resume(conversation) {
-    return this.once("pause", async () => {
+    return this.once("resume", async () => {
       await this.server.call("resume", scoped(conversation));
       await this.queue.refresh();
     });

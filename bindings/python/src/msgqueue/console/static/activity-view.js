@@ -4,7 +4,7 @@ import { figure, histogram, ranking, timeline } from "./charts.js";
 import { openDialog } from "./dialogs.js";
 import { fill, foreign, h, setText } from "./dom.js";
 import { oneByOne } from "./one-by-one.js";
-import { bytes, count, duration, exactTime, kindLabel, LINKS, plural } from "./words.js";
+import { bytes, count, duration, exactTime, kindLabel, LINKS, plural, visible } from "./words.js";
 
 /** How often the numbers are read while the view is visible, in milliseconds. */
 const INTERVAL = 2_000;
@@ -177,7 +177,7 @@ function failures({ failures: kinds }) {
 function facts(session, state) {
   const modes = { auto: "auto: sends by itself", ask: "ask: a person confirms", manual: "manual: a person sends" };
   return [
-    ["File", foreign(session.path)],
+    ["File", foreign(visible(session.path))],
     ["Mode", modes[state.mode] ?? state.mode],
     ["Connectivity", connection(state)],
     ["Lifecycle", state.lifecycle],

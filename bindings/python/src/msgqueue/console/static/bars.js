@@ -84,8 +84,8 @@ export class Bars {
     const { conversation, counts, banner } = queue.scope;
     // "You're offline. 5 messages queued." is a title and a line.
     const line = banner.slice(OFFLINE.length).trim();
-    const hasQueued = counts.queued > 0;
-    const hasUnsent = hasQueued || counts.failed > 0;
+    const hasQueued = counts.queued > 0 && queue.canSend;
+    const hasUnsent = counts.queued > 0 || counts.failed > 0;
     const isBusy = queue.running.has("drain");
     return bar(
       "amber offline",
@@ -112,7 +112,8 @@ export class Bars {
       {
         action: "resume",
         label: "Resume",
-        isBusy: this.queue.running.has("pause"),
+        kind: "orange",
+        isBusy: this.queue.running.has("resume"),
         run: () => this.actions.resume(null),
       },
     );

@@ -5,7 +5,7 @@ import { fill, foreign, h, setAttribute } from "./dom.js";
 import { icon } from "./icons.js";
 import { openMessage } from "./message-sheet.js";
 import { timeElement } from "./times.js";
-import { bytes, failureSentence } from "./words.js";
+import { bytes, conversationName, failureSentence, stillFailing } from "./words.js";
 
 /** Characters that are shown; the sheet of the message shows all. */
 const LONGEST = 2_000;
@@ -34,7 +34,8 @@ export class Bubble {
     const { queue } = this.app;
     const status = queue.statusOf(message);
     const willSend = queue.state?.mode === "auto" && queue.isOffline;
-    const shown = JSON.stringify([message, status, willSend, explanation]);
+    const again = queue.failedAgain.get(message.id);
+    const shown = JSON.stringify([message, status, willSend, explanation, again]);
     if (shown === this.shown) return;
     this.shown = shown;
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.action : null;
@@ -42,7 +43,7 @@ export class Bubble {
     setAttribute(this.element, "data-status", status);
     fill(
       this.element,
-      message.sender !== null && h("div", { class: "sender" }, foreign(message.sender)),
+      message.sender !== null && h("div", { class: "sender" }, foreign(conversationName(message.sender))),
       this.text(message),
       h(
         "div",
@@ -51,7 +52,9 @@ export class Bubble {
         message.sender === null && this.status(status, willSend, explanation),
         this.more(),
       ),
-      status === "failed" && message.failure && h("p", { class: "sentence" }, failureSentence(message)),
+      status === "failed" &&
+        message.failure &&
+        h("p", { class: "sentence" }, `${stillFailing(message, again)}${failureSentence(message)}`),
     );
     if (focused)
       (this.element.querySelector(`[data-action="${focused}"]`) ?? this.element.querySelector("button")).focus();
@@ -87,7 +90,7 @@ export class Bubble {
     }
     if (status === "sending") return h("span", { class: "status blue" }, icon("arrow-up"), "Sending…");
     if (status === "queued")
-      return h("span", { class: "status orange" }, icon("clock"), queuedText(willSend, explanation));
+      return h("span", { class: "status orange" }, icon("warning"), queuedText(willSend, explanation));
     return h("span", { class: `status ${status === "read" ? "blue" : ""}` }, TICKS[status]);
   }
 

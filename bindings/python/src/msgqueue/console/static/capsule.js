@@ -1,4 +1,4 @@
-/** The capsule in the header: offline, sending, queued; and the kind of link. */
+/** The capsule in the header: offline, sending, paused; and the kind of link. */
 
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -56,7 +56,7 @@ export class Capsule {
         text: `Sending ${count(moving)} message${moving === 1 ? "" : "s"}…`,
       };
     }
-    if (state.paused) return { kind: "grey", name: "pause", text: "Paused" };
-    return waiting > 0 ? { kind: "orange", name: "clock", text: `${count(waiting)} queued` } : null;
+    // How many wait, the tab of the queue says.
+    return state.paused ? { kind: "grey", name: "pause", text: "Paused" } : null;
   }
 }

@@ -8,7 +8,7 @@
 import { Bubble } from "./bubble.js";
 import { Compose } from "./compose.js";
 import { toConversation } from "./drafts.js";
-import { focusOn, foreign, h, setHidden, setText } from "./dom.js";
+import { focusOn, h, setHidden, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
@@ -120,7 +120,7 @@ export class Chat {
           { class: "button plain back", href: "#/conversations", "aria-label": "All conversations" },
           icon("arrow-left"),
         ),
-        h("div", { class: "view-title" }, h("h1", {}, foreign(conversationName(conversation))), this.summary),
+        h("div", { class: "view-title" }, h("h1", {}, this.titles.element(conversation)), this.summary),
         h(
           "div",
           { class: "view-buttons" },
@@ -155,13 +155,16 @@ export class Chat {
     setText(this.summary, this.isPaused ? `Sending is paused. ${summaryOf(counts)}` : summaryOf(counts));
     // While offline the bar has these two.
     setHidden(
-      [this.sendAll, counts.queued === 0 || queue.isOffline],
+      [this.sendAll, counts.queued === 0 || queue.isOffline || !queue.canSend],
       [this.review, unsent(counts) === 0 || queue.isOffline],
       [this.retryAll, counts.failed === 0],
       [this.clear, unsent(counts) === 0],
-      [this.pause, this.isPaused],
+      [this.pause, this.isPaused || !queue.canSend],
       [this.resume, !this.isPaused],
     );
+    const isIdle = this.isPaused || !queue.canSendAll;
+    this.sendAll.classList.toggle("orange", !isIdle);
+    this.resume.classList.toggle("orange", this.isPaused && !queue.isOffline);
     this.draw(this.isAtEnd());
   }
 

@@ -5,7 +5,7 @@ import { fill, foreign, h, newId, setAttribute } from "./dom.js";
 import { oneByOne } from "./one-by-one.js";
 import { conversationLink } from "./router.js";
 import { timeElement } from "./times.js";
-import { conversationName, STATUSES } from "./words.js";
+import { conversationName, STATUSES, visible } from "./words.js";
 
 const PAGE = 50;
 /** The shortest time between two readings, in milliseconds. */
@@ -29,7 +29,11 @@ export class ConversationList {
       { type: "button", hidden: true, onclick: () => this.showMore() },
       "Show more conversations",
     );
-    this.empty = h("p", { class: "quiet pad", hidden: true }, "No conversations");
+    this.empty = h(
+      "p",
+      { class: "quiet pad", hidden: true },
+      "No conversations. Each one appears here with its first message.",
+    );
     this.element = h(
       "nav",
       { class: "conversation-list", "aria-label": "Conversations" },
@@ -95,6 +99,7 @@ export class ConversationList {
   }
 
   show(conversations) {
+    this.titles.note(conversations);
     const shown = JSON.stringify(conversations);
     if (shown === this.shown) return;
     this.shown = shown;
@@ -110,7 +115,12 @@ export class ConversationList {
     const link = h(
       "a",
       { href: conversationLink(name), "aria-describedby": id },
-      h("span", { class: "item-head" }, foreign(title ?? conversationName(name), "name"), timeElement(last.time_ms)),
+      h(
+        "span",
+        { class: "item-head" },
+        foreign(title ? visible(title) : conversationName(name), "name"),
+        timeElement(last.time_ms),
+      ),
       h("span", { class: "item-text", id }, this.prefix(last), foreign(last.preview || "(empty)")),
       h("span", { class: "badges" }, paused && pausedBadge(), ...countBadges(counts)),
     );

@@ -16,8 +16,9 @@ import { Router } from "./router.js";
 import { SearchView } from "./search-view.js";
 import { NoAccessError, Server } from "./server.js";
 import { keepTimesRight } from "./times.js";
+import { Titles } from "./titles.js";
 import { Toast } from "./toast.js";
-import { count, unsent } from "./words.js";
+import { conversationName, count, unsent, visible } from "./words.js";
 
 const VIEWS = { queue: QueueView, conversations: ConversationsView, activity: ActivityView, search: SearchView };
 const TABS = [
@@ -48,7 +49,8 @@ async function start() {
   server.store = number;
   const notices = new Notices(place("notices"), queue);
   const actions = new Actions(server, queue, notices, new Drafts(store.path));
-  const app = { server, queue, actions, notices, session: { ...store, version: session.version } };
+  const titles = new Titles(server);
+  const app = { server, queue, actions, notices, titles, session: { ...store, version: session.version } };
   app.router = new Router((route) => show(app, route));
 
   showStores(session.stores, number);
@@ -119,8 +121,8 @@ function showTabs() {
 function refuse(problem) {
   const isStranger = problem instanceof NoAccessError;
   const text = isStranger
-    ? "An address of the review page works once, for one tab of a browser, until the console ends. Run “msgq console” " +
-      "again, or use “Another browser or tab” in the view “Activity” of a page that is open."
+    ? "An address of the review page works once, for one tab of a browser, until the console ends. Run " +
+      "“msgq console” again, or use “Another browser or tab” in the view “Activity” of a page that is open."
     : problem.message;
   const title = isStranger ? "No access" : "No answer";
   fill(place("content"), h("div", { class: "empty" }, h("h1", { role: "alert" }, title), h("p", {}, text)));
@@ -129,14 +131,14 @@ function refuse(problem) {
 /** The address names a store that the console does not show. */
 function refuseStore(wanted, stores) {
   const links = stores.map(({ name, path }, index) =>
-    h("li", {}, h("a", { href: `/?store=${index}`, title: path }, foreign(name))),
+    h("li", {}, h("a", { href: `/?store=${index}`, title: visible(path) }, foreign(visible(name)))),
   );
   fill(
     place("content"),
     h(
       "div",
       { class: "empty" },
-      h("h1", { role: "alert" }, "There is no store “", foreign(wanted.slice(0, 40)), "” here"),
+      h("h1", { role: "alert" }, "There is no store “", foreign(visible(wanted.slice(0, 40))), "” here"),
       h("p", {}, "The console shows:"),
       h("ul", { class: "stores" }, ...links),
     ),
@@ -145,12 +147,12 @@ function refuseStore(wanted, stores) {
 
 function showStores(stores, number) {
   if (stores.length === 1) {
-    fill(place("store"), foreign(stores[0].name));
-    place("store").title = stores[0].path;
+    fill(place("store"), foreign(conversationName(stores[0].name)));
+    place("store").title = visible(stores[0].path);
     return;
   }
   const options = stores.map((store, index) =>
-    h("option", { value: index, selected: index === number, title: store.path }, store.name),
+    h("option", { value: index, selected: index === number, title: visible(store.path) }, conversationName(store.name)),
   );
   fill(
     place("store"),

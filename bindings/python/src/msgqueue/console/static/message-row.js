@@ -6,17 +6,16 @@ import { h, newId, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { setTime, timeElement } from "./times.js";
 import { reasonOf } from "./reasons.js";
-import { conversationName } from "./words.js";
+import { stillFailing } from "./words.js";
 
 export class MessageRow {
   /**
-   * @param {import("./queue.js").Queue} queue
-   * @param {import("./actions.js").Actions} actions
+   * @param {object} app Parts of the page.
    * @param {(message: object) => void} open
    * @param {(id: string) => object|undefined} find Returns another message of the list, if it is loaded.
    */
-  constructor(queue, actions, open, find) {
-    Object.assign(this, { queue, drafts: actions.drafts, find });
+  constructor({ queue, actions, titles }, open, find) {
+    Object.assign(this, { queue, titles, drafts: actions.drafts, find });
     this.message = null;
     const id = newId();
     this.preview = h("bdi", { class: "preview", dir: "auto", id });
@@ -57,19 +56,20 @@ export class MessageRow {
     this.message = message;
     const status = this.queue.statusOf(message);
     setText(this.preview, previewOf(message));
-    setText(this.conversation, conversationName(message.conversation));
+    this.titles.set(this.conversation, message.conversation);
     setBadge(this.badge, status);
     setTime(this.time, message.time_ms);
+    const again = stillFailing(message, this.queue.failedAgain.get(message.id));
     const reason = reasonOf(message, status, this.find);
-    setText(this.detail, reason);
-    setAttribute(this.detail, "title", reason || null);
+    setText(this.detail, status === "failed" && message.failure ? `${again}${reason}` : reason);
+    setAttribute(this.detail, "title", this.detail.textContent || null);
     setAttribute(this.detail, "data-reason", status === "queued" ? (message.explanation?.reason ?? null) : null);
     setAttribute(this.element, "data-id", message.id);
     setAttribute(this.element, "data-status", status);
     const isFree = status === "queued" || status === "failed";
     setText(this.edit.lastChild, this.drafts.get(ofEdit(message.id)) ? "Edit draft" : "Edit");
     this.show(
-      [this.send, status === "queued"],
+      [this.send, status === "queued" && this.queue.canSend],
       [this.retry, status === "failed"],
       [this.edit, isFree],
       [this.remove, isFree],

@@ -8,7 +8,19 @@ import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
 import { conversationLink } from "./router.js";
 import { timeElement } from "./times.js";
-import { bytes, conversationName, duration, exactTime, failureSentence, isText, kindLabel, plural } from "./words.js";
+import {
+  bytes,
+  conversationName,
+  duration,
+  exactTime,
+  failureSentence,
+  isText,
+  kindLabel,
+  plural,
+  stillFailing,
+  timeUntil,
+  visible,
+} from "./words.js";
 
 /** Characters of a body that are shown at once. */
 const LONGEST_BODY = 20_000;
@@ -59,7 +71,7 @@ export async function openMessage(app, id) {
   });
 
   const parts = (message, status, explanation, attempts) => [
-    head(message, status),
+    head(app.titles, message, status),
     reason(message, status, explanation),
     buttons(message, status),
     body(message),
@@ -73,7 +85,7 @@ export async function openMessage(app, id) {
     return h(
       "div",
       { class: "sheet-buttons" },
-      status === "queued" && action("send", "Send now", () => actions.sendNow(message)),
+      status === "queued" && queue.canSend && action("send", "Send now", () => actions.sendNow(message)),
       status === "failed" && action("retry", "Retry", () => actions.retry(message)),
       action("pencil", "Edit", () => actions.edit(message)),
       action("bin", "Delete", async () => {
@@ -84,7 +96,8 @@ export async function openMessage(app, id) {
 
   const reason = (message, status, { reason: code, behind, until_ms: until, text }) => {
     if (status === "failed" && message.failure) {
-      return h("p", { class: "sentence red" }, icon("alert"), h("span", {}, failureSentence(message)));
+      const again = stillFailing(message, queue.failedAgain.get(id));
+      return h("p", { class: "sentence red" }, icon("alert"), h("span", {}, `${again}${failureSentence(message)}`));
     }
     if (code === "none" || status === "sending") return null;
     return h(
@@ -95,7 +108,7 @@ export async function openMessage(app, id) {
         "div",
         {},
         h("p", {}, code === "behind" || code === "blocked" ? "Behind another message. " : "", text),
-        until > 0 && h("p", { class: "quiet" }, `Until ${exactTime(until)}`),
+        until > 0 && h("p", { class: "quiet" }, `Until ${exactTime(until)}, ${timeUntil(until, Date.now())}`),
         code === "paused" && resume(message),
         behind &&
           h(
@@ -144,21 +157,21 @@ function action(iconName, label, run) {
   );
 }
 
-function head(message, status) {
+function head(titles, message, status) {
   const state = badge();
   setBadge(state, status);
   return h(
     "p",
     { class: "sheet-head" },
     state,
-    message.sender !== null && h("span", {}, "from ", foreign(message.sender, "name")),
+    message.sender !== null && h("span", {}, "from ", foreign(conversationName(message.sender), "name")),
     h(
       "a",
       {
         href: conversationLink(message.conversation),
         onclick: (event) => event.currentTarget.closest("dialog").close(),
       },
-      foreign(conversationName(message.conversation), "name"),
+      titles.element(message.conversation, "name"),
     ),
     timeElement(message.time_ms),
   );
@@ -191,7 +204,8 @@ function body(message) {
 
 function facts(message) {
   const rows = [
-    ["Id", h("code", {}, foreign(message.id))],
+    ["Id", h("code", {}, foreign(visible(message.id)))],
+    ["Conversation", foreign(conversationName(message.conversation))],
     ["Size", bytes(message.body_size)],
     ["Time", message.time_ms === message.created_ms ? null : time(message.time_ms)],
     ["Created", time(message.created_ms)],
@@ -205,7 +219,7 @@ function facts(message) {
     ["Retries used", message.retries_used || null],
     ["Priority", message.priority || null],
     ["Link", message.unmetered_only ? "Unmetered only" : null],
-    ...Object.entries(message.metadata).map(([key, value]) => [foreign(key), foreign(value)]),
+    ...Object.entries(message.metadata).map(([key, value]) => [foreign(visible(key)), foreign(visible(value))]),
   ];
   return h(
     "dl",

@@ -1,6 +1,6 @@
 /** The queue: every unsent message, in the order of sending. */
 
-import { foreign, h, setAttribute, setHidden, setText } from "./dom.js";
+import { h, setAttribute, setHidden, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { LONGEST, MessagePages } from "./message-pages.js";
 import { MessageRow } from "./message-row.js";
@@ -29,16 +29,14 @@ export class QueueView {
   constructor(app, { conversation, query }) {
     Object.assign(this, app, { conversation });
     this.filter = FILTERS.find(({ name }) => name === query.get("show")) ?? FILTERS[0];
-    /** Where to go when everything was sent; null: it was not asked for here. */
-    this.returnTo = null;
+    this.isEnded = false;
     this.pages = new MessagePages(this.server, { conversation, statuses: this.filter.statuses });
     this.list = new WindowedList(
       this.pages,
       "Messages in the order of sending",
       () =>
         new MessageRow(
-          this.queue,
-          this.actions,
+          this,
           (message) => openMessage(app, message.id),
           (id) => this.pages.find(id),
         ),
@@ -47,7 +45,6 @@ export class QueueView {
     this.listeners = [
       [this.queue, "state", () => this.followState()],
       [this.queue, "messages", (event) => this.follow(event.detail)],
-      [this.queue, "event:drain_finished", (event) => this.closeWhenSent(event.detail.report)],
       [this.pages, "change", () => this.updateBody()],
       [this.pages, "problem", (event) => this.queue.note(event.detail)],
     ];
@@ -91,7 +88,7 @@ export class QueueView {
         {},
         this.filter.name === "failed"
           ? "Messages that fail will appear here"
-          : "Messages you compose offline will appear here",
+          : "What cannot be sent at once will appear here, for example while offline",
       ),
     );
     this.more = h(
@@ -128,7 +125,7 @@ export class QueueView {
       "p",
       { class: "chip" },
       "Conversation ",
-      h("a", { href: conversationLink(this.conversation) }, foreign(conversationName(this.conversation))),
+      h("a", { href: conversationLink(this.conversation) }, this.titles.element(this.conversation)),
       h("a", { class: "plain", href: queueLink(), "aria-label": "Show all conversations" }, icon("close")),
     );
   }
@@ -136,6 +133,7 @@ export class QueueView {
   /** Ends the view. */
   end() {
     clearInterval(this.timer);
+    this.isEnded = true;
     this.list.end();
     for (const [target, name, listener] of this.listeners) target.removeEventListener(name, listener);
   }
@@ -156,17 +154,21 @@ export class QueueView {
     const { queue } = this;
     const { counts } = queue.scope;
     if (!counts || !queue.state || queue.scope.conversation !== this.conversation) return;
-    setText(this.title, `Offline queue (${count(unsent(counts))})`);
-    document.title = `(${count(unsent(queue.counts))}) Queue · msgqueue`;
+    setText(this.title, `${queue.isOffline ? "Offline queue" : "Queue"} (${count(unsent(counts))})`);
+    document.title = `${queue.isOffline ? "Offline queue" : "Queue"} (${count(unsent(queue.counts))}) · msgqueue`;
     setText(this.reason, this.reasonText(counts));
     // While offline the bar has this button.
+    const hasNothing = counts.queued === 0 || queue.isOffline || !queue.canSend;
     setHidden(
-      [this.sendAll, counts.queued === 0 || queue.isOffline],
-      [this.sendFailed, counts.queued === 0 || counts.failed === 0 || queue.isOffline || queue.state.paused],
+      [this.sendAll, hasNothing],
+      [this.sendFailed, hasNothing || counts.failed === 0 || !queue.canSendAll],
       [this.retryAll, counts.failed === 0],
-      [this.pause, queue.state.paused],
+      // A pause ends with the program, so that without one there is none.
+      [this.pause, queue.state.paused || !queue.canSend],
       [this.resume, !queue.state.paused],
     );
+    // The main action is the one that helps; while sending is paused it is in the bar.
+    this.sendAll.classList.toggle("orange", queue.canSendAll);
     const isBusy = queue.running.has("drain") || (queue.state.draining && !queue.state.paused && !queue.isOffline);
     setAttribute(this.sendAll, "aria-disabled", isBusy ? "true" : null);
     setAttribute(this.sendFailed, "aria-disabled", isBusy ? "true" : null);
@@ -195,15 +197,13 @@ export class QueueView {
     this.pages.reload();
   }
 
+  /** Sends everything. Then the view returns to where the person came from, unless something is left to look at. */
   startSending(withFailed = false) {
-    this.returnTo = this.router.previous;
-    this.actions.sendAll(this.conversation, withFailed);
-  }
-
-  /** Returns to where the person came from when Send All has sent everything. */
-  closeWhenSent({ remaining, remaining_failed: failed }) {
-    if (this.returnTo && remaining === 0 && failed === 0) this.router.go(this.returnTo);
-    this.returnTo = null;
+    const { previous } = this.router;
+    this.actions.sendAll(this.conversation, withFailed, ({ remaining, remaining_failed: failed }) => {
+      const isLeft = this.isEnded || document.querySelector("dialog[open]") !== null;
+      if (previous && !isLeft && remaining === 0 && failed === 0) this.router.go(previous);
+    });
   }
 }
 

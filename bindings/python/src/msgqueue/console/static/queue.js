@@ -6,8 +6,12 @@ import { CallError, NoAccessError, UnreachableError } from "./server.js";
 /** Seconds after which a retry that no event reported has ended anyway, in milliseconds. */
 const LONGEST_RETRY = 15_000;
 
+/** Reasons of the queue for which nothing can go now, whoever asks. */
+const IDLE = new Set(["paused", "scheduled", "metered", "no_transport", "storage"]);
+
 /**
- * Events: "state" (anything below changed), "messages" (`detail`: a Change), and those of the queue as "event:KIND".
+ * Events: "state" (anything below changed), "messages" (`detail`: a Change), "still-failing" (a
+ * retry has failed again; `detail`: the event), and those of the queue as "event:KIND".
  *
  * @typedef {object} Change Which messages changed.
  * @property {boolean} everything Too many to name, or some were missed: list again.
@@ -27,6 +31,8 @@ export class Queue extends EventTarget {
     this.scope = { conversation: null, counts: null, banner: "", title: null, paused: null };
     /** Messages whose retry was asked for and has not ended, with the time of the request. */
     this.retrying = new Map();
+    /** How many retries of a message have failed again while the page is open. */
+    this.failedAgain = new Map();
     /** What was asked for and is not answered yet: a second click does nothing. */
     this.running = new Set();
     /** Reads state, counts and banner again. */
@@ -36,6 +42,16 @@ export class Queue extends EventTarget {
   /** @returns {boolean} */
   get isOffline() {
     return this.state?.connectivity === "offline";
+  }
+
+  /** Whether the program that has the store open sends messages. Without one only what needs no sending can be done. */
+  get canSend() {
+    return this.state?.has_transport === true;
+  }
+
+  /** Whether Send All would send something now, or at least when the queue is online. */
+  get canSendAll() {
+    return this.canSend && !IDLE.has(this.state.reason) && !this.state.paused;
   }
 
   /**
@@ -181,7 +197,13 @@ export class Queue extends EventTarget {
   endRetry(event) {
     const began = this.retrying.get(event.id);
     // An event from before the click, which arrives after it, does not end the retry.
-    if (began !== undefined && event.to !== "sending" && event.at_ms >= began) this.retrying.delete(event.id);
+    if (began === undefined || event.to === "sending" || event.at_ms < began) return;
+    this.retrying.delete(event.id);
+    if (event.to !== "failed") this.failedAgain.delete(event.id);
+    else if (event.failure?.kind !== "offline") {
+      this.failedAgain.set(event.id, (this.failedAgain.get(event.id) ?? 0) + 1);
+      this.dispatchEvent(new CustomEvent("still-failing", { detail: event }));
+    }
   }
 
   /**

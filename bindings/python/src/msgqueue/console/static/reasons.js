@@ -1,6 +1,6 @@
 /** Why a message waits or has failed, in one line. What counts down is computed again without the network. */
 
-import { clockTime, duration, kindLabel, plural } from "./words.js";
+import { clockTime, kindLabel, plural, timeUntil, visible } from "./words.js";
 
 /**
  * @param {object} message With its `explanation`, as a list with reasons has it.
@@ -33,7 +33,7 @@ const code = ({ kind, code: number }) =>
   number >= 100 && number < 600 ? `HTTP ${number}` : number ? `${kindLabel(kind)} ${number}` : kindLabel(kind);
 
 /** The receiver's own words, where they say more than the code. */
-const words = ({ code: number, text }) => (text && text !== `HTTP ${number}` ? `“${text}”` : "");
+const words = ({ code: number, text }) => (text && text !== `HTTP ${number}` ? `“${visible(text)}”` : "");
 
 const attempts = (number) => (number > 0 ? plural(number, "attempt") : "");
 
@@ -44,7 +44,7 @@ function lastError({ failure, explanation }) {
 
 function waiting({ explanation, retries_used: used }, find) {
   const { reason, until_ms: until, behind, text, retries } = explanation;
-  const time = until > Date.now() ? `in ${duration(until - Date.now())}` : "in a moment";
+  const time = timeUntil(until, Date.now());
   switch (reason) {
     case "retrying":
       if (until === 0 || used === 0) return text;
@@ -55,7 +55,7 @@ function waiting({ explanation, retries_used: used }, find) {
     case "blocked": {
       const other = find(behind);
       if (!other) return text;
-      const preview = other.preview.slice(0, 40) || "(empty)";
+      const preview = visible(other.preview.slice(0, 40)) || "(empty)";
       return reason === "behind" ? `Behind “${preview}”` : `Blocked by “${preview}”, which failed`;
     }
     default:

@@ -1,10 +1,10 @@
 /** Messages that contain a text, the newest first. The search goes through the messages page by page. */
 
 import { badge, setBadge } from "./badge.js";
-import { foreign, h, newId, setText } from "./dom.js";
+import { h, newId, setText } from "./dom.js";
 import { openMessage } from "./message-sheet.js";
 import { timeElement } from "./times.js";
-import { conversationName, count, plural } from "./words.js";
+import { count, plural } from "./words.js";
 
 /** Matches after which the search waits for the person. */
 const MATCHES = 100;
@@ -39,7 +39,7 @@ export class SearchView {
       this.more,
     );
     if (this.text) this.search();
-    else setText(this.status, "Texts, metadata, ids, conversations and senders of all messages are searched.");
+    else this.list.replaceWith(help());
   }
 
   end() {
@@ -92,11 +92,32 @@ export class SearchView {
         "div",
         { class: "row-facts", id },
         state,
-        foreign(conversationName(message.conversation), "conversation"),
+        this.titles.element(message.conversation, "conversation"),
         timeElement(message.time_ms),
       ),
     );
   }
+}
+
+/** What a search finds, before there is one. */
+function help() {
+  const rows = [
+    ["A part of a text", "invoice"],
+    ["A conversation or a sender", "ana"],
+    ["An id of a message", "01932c5a-8f00"],
+    ["Metadata, by name and value", "kind: invoice"],
+  ];
+  return h(
+    "div",
+    { class: "search-help" },
+    h("p", {}, "All messages are searched, sent and received ones too. Upper and lower case are the same."),
+    h(
+      "dl",
+      { class: "facts" },
+      ...rows.flatMap(([what, example]) => [h("dt", {}, what), h("dd", {}, h("code", {}, example))]),
+    ),
+    h("p", { class: "quiet" }, "The key / leads to the search from anywhere."),
+  );
 }
 
 /** A text in which what was searched for is marked. */

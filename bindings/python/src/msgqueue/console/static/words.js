@@ -31,6 +31,23 @@ const KINDS = { rate_limit: "rate limit", not_found: "not found" };
 export const kindLabel = (kind) => KINDS[kind] ?? kind;
 
 /**
+ * @param {object} failure
+ * @returns {string} "HTTP 422", "code 17" or, without a code, the kind.
+ */
+export function failureCode({ kind, code }) {
+  if (!code) return kindLabel(kind);
+  return code >= 400 && code < 600 ? `HTTP ${code}` : `code ${code}`;
+}
+
+/**
+ * @param {object} message A message with a failure.
+ * @param {number} [again] How many retries have failed again while the page is open.
+ * @returns {string} "Still failing after 2 retries: HTTP 422. "; "" before the first retry.
+ */
+export const stillFailing = ({ failure }, again = 0) =>
+  again > 0 ? `Still failing after ${again === 1 ? "a retry" : `${again} retries`}: ${failureCode(failure)}. ` : "";
+
+/**
  * @param {object} message A message with a failure.
  * @returns {string} Why it failed, and what failed before if it is offline now.
  */
@@ -74,15 +91,26 @@ export const isText = ({ body }) => typeof body === "string" && !body.includes("
 
 /**
  * @param {number} ms
- * @returns {string} "12 ms", "1.5 s", "3 min", "2 h", "4 d"
+ * @returns {string} "12 ms", "1.5 s", "3 min", "2 h", "1 h 30 min", "4 d"
  */
 export function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 120_000) return `${ms % 1000 && ms < 10_000 ? (ms / 1000).toFixed(1) : Math.round(ms / 1000)} s`;
-  if (ms < 7_200_000) return `${Math.round(ms / 60_000)} min`;
-  if (ms < 172_800_000) return `${Math.round(ms / 3_600_000)} h`;
-  return `${Math.round(ms / 86_400_000)} d`;
+  if (ms < 10_000 && ms % 1000) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
+  return `${Math.round(minutes / (24 * 60))} d`;
 }
+
+/**
+ * @param {number} then Milliseconds since 1970.
+ * @param {number} now
+ * @returns {string} "in 2 h", "now"
+ */
+export const timeUntil = (then, now) =>
+  then - now < 1000 ? "now" : `in ${duration(Math.ceil((then - now) / 1000) * 1000)}`;
 
 /**
  * "Just now", "5m ago", "2h ago", "3d ago", then the local date. A time in the future, as after the clock was set
@@ -108,6 +136,24 @@ export function exactTime(ms) {
   return new Date(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/** Characters that show nothing or change the direction of the text, as the command line has them. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|^\p{Zs}+|\p{Zs}+$/gu;
+const NAMED = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/**
+ * @param {string} text A name from outside.
+ * @returns {string} The same with codes, as \u202e, in place of what cannot be seen, and of spaces at the ends.
+ */
+export const visible = (text) => text.replace(UNSEEN, (part) => [...part].map(codeOf).join(""));
+
+function codeOf(character) {
+  const number = character.codePointAt(0);
+  const digits = number.toString(16);
+  if (NAMED[character]) return NAMED[character];
+  if (number < 0x100) return `\\x${digits.padStart(2, "0")}`;
+  return number < 0x10000 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+}
+
 /**
  * @param {number} ms
  * @param {number} now
@@ -122,9 +168,9 @@ export function clockTime(ms, now = Date.now()) {
 
 /**
  * @param {string} name
- * @returns {string} The name of a conversation; the one without a name has one here.
+ * @returns {string} The name of a conversation or a sender; the one without a name has one here.
  */
-export const conversationName = (name) => (name === "" ? "(no name)" : name);
+export const conversationName = (name) => (name === "" ? "(no name)" : visible(name));
 
 /**
  * @param {object} counts
