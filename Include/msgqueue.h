@@ -23,7 +23,7 @@
  *   13. Texts for people         labels, icons, msgq_banner, msgq_relative_time
  *   14. Statistics               msgq_stats, msgq_stats_text, msgq_stats_text_all
  *   15. Backups, damaged stores  msgq_backup, msgq_check, msgq_salvage
- *   16. Log                      msgq_set_log, msgq_log_next
+ *   16. Log                      msgq_set_log, msgq_set_log_level, msgq_log_next
  *   17. Control socket           msgq_control_start, msgq_control_stop
  *   18. Simulated time           msgq_open_simulated, msgq_advance
  *
@@ -1827,7 +1827,7 @@ typedef enum msgq_log_level {
   MSGQ_LOG_WARNING,   /* something that may need action: a message was discarded, an outcome was
                          ignored, there is no connection and the reason is known */
   MSGQ_LOG_INFO,      /* an error is over */
-  MSGQ_LOG_DEBUG      /* not used yet */
+  MSGQ_LOG_DEBUG      /* what happens, step by step: see msgq_set_log_level */
 } msgq_log_level;
 
 /* Bytes that hold any log line and its NUL. A longer text is cut, never inside a character, and
@@ -1849,8 +1849,9 @@ typedef void (*msgq_log_fn)(void *context, msgq_log_level level, const char *tex
  *
  * The function is called by a thread of the library, which the first line starts (msgq_log_next
  * needs none), one line at a time, in order, with no lock
- * held: no call and no close waits for it. Up to 256 lines are kept for a slow function; beyond
- * that they are lost, and a line in their place says how many. It may call every function, also
+ * held: no call and no close waits for it. Up to 256 lines are kept for a slow function, and as
+ * many of the level MSGQ_LOG_DEBUG, which so never take the place of others; beyond that they are
+ * lost, and a line in their place says how many. It may call every function, also
  * this one, and close queues. Lines that its calls cause on its thread do not come back to it: they
  * are written as the default does. Those that its calls cause on other threads do, so that a
  * function which sends lines through a queue must leave out that queue's lines.
@@ -1866,12 +1867,28 @@ typedef void (*msgq_log_fn)(void *context, msgq_log_level level, const char *tex
 msgq_result msgq_set_log(msgq_log_fn function, void *context, void (*release)(void *));
 
 /*
+ * Sets the least severe level of which lines are made, for the whole process; MSGQ_LOG_INFO by
+ * default. Any thread, at any time. With MSGQ_LOG_DEBUG one line says of each step what happened:
+ * a message was enqueued (a call with several has one line with their number) or recorded, an
+ * attempt began, it ended with an outcome and its reason, a status changed otherwise, a prompt was
+ * raised or withdrawn, connectivity changed, a drain started or finished. These lines have ids,
+ * names of conversations, sizes, and the texts that transports gave; never a body, metadata or a
+ * preview. The level is asked before a line is made, so that other levels cost nothing measurable.
+ *
+ * The default destination, standard error, shows errors and warnings; with MSGQ_LOG_DEBUG it shows
+ * every line, unless a log function is set. The environment variable MSGQUEUE_LOG=debug begins with
+ * MSGQ_LOG_DEBUG, which a call of this function may change.
+ * Errors: INVALID (no level of this header).
+ */
+msgq_result msgq_set_log_level(msgq_log_level level);
+
+/*
  * For hosts whose language no thread of the library may enter: takes the next line, copies it with
  * its NUL to `out`, and returns its length; 0 when there is none. A line that does not fit into
  * `size` bytes is cut, never inside a character. Without room for one character (`out` NULL, `size`
  * 0 or 1) the line stays, and 0 is returned. `level` may be NULL.
  *
- * From the first call of this function or msgq_log_fd on, lines are kept here (up to 256, as above)
+ * From the first call of this function or msgq_log_fd on, lines are kept here (as many as above)
  * instead of being written to standard error, until msgq_set_log is called. While a log function is
  * set there are none.
  */

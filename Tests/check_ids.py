@@ -22,7 +22,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 OPEN: dict[str, str] = {
     "H12": "records and receipts in bulk",
     "I9": "the list shows of every message what it waits for",
-    "M15": "log lines at DEBUG",
     "Q22": "the count of a standing prompt follows the queue",
     "X15": "what explain says of every queued message is what then happens",
     "X16": "the simulation runs the engine itself",

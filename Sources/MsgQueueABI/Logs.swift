@@ -20,6 +20,11 @@ public func msgq_set_log(
     return MSGQ_OK
 }
 
+@_cdecl("msgq_set_log_level") @implementation
+public func msgq_set_log_level(_ level: msgq_log_level) -> msgq_result {
+    status { () throws(QueueError) in Log.setLevel(try choice(level.rawValue, "level")) }
+}
+
 @_cdecl("msgq_log_next") @implementation
 public func msgq_log_next(_ level: UnsafeMutablePointer<msgq_log_level>!, _ out: UnsafeMutablePointer<CChar>!, _ size: Int) -> Int {
     // In C the size has no sign.

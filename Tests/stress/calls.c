@@ -252,7 +252,7 @@ static void answer_one(struct side *side, msgq_queue *queue, unsigned *seed) {
 static void change_state(struct side *side, msgq_queue *queue, unsigned *seed) {
   char name[8];
   snprintf(name, sizeof name, "f%d", rand_r(seed) % free_count);
-  switch (rand_r(seed) % 14) {
+  switch (rand_r(seed) % 15) {
     case 0: msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE, false); break;
     case 1: case 2: case 3: msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, rand_r(seed) % 2 == 0); break;
     case 4: msgq_set_lifecycle(queue, rand_r(seed) % 4 == 0 ? MSGQ_LIFECYCLE_BACKGROUND : MSGQ_LIFECYCLE_FOREGROUND); break;
@@ -263,6 +263,7 @@ static void change_state(struct side *side, msgq_queue *queue, unsigned *seed) {
     case 10: msgq_monitor_stop(queue); break;
     case 11: msgq_control_start(queue, NULL); break;
     case 12: msgq_control_stop(queue); break;
+    case 13: msgq_set_log_level((msgq_log_level)(rand_r(seed) % MSGQ_LOG_DEBUG)); break;
     default: register_both(side, queue); break;
   }
 }

@@ -37,6 +37,7 @@ final class EventDelivery {
     // MARK: Adding
 
     func emit(_ event: Event) {
+        if Log.isOn(.debug), let line = EventText.line(event) { log(line) }
         watches.changed()
         waits.note(event)
         if case .storage(let error) = event {
@@ -57,6 +58,9 @@ final class EventDelivery {
         guard handler != nil else { return }
         queue.append(message, at: now)
     }
+
+    /// Writes a line about this queue to the log, at the level `debug`.
+    func log(_ line: @autoclosure () -> String) { Log.debug("\(context.store.path): \(line())") }
 
     func countsChanged() {
         queue.summaryIsDue = true

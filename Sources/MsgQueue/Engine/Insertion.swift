@@ -282,6 +282,10 @@ final class Insertion {
                 events.enqueued(message, at: now.wall)
                 announced += 1
             }
+            if Log.isOn(.debug), let message = try batch.firstMessage() {
+                let (name, size) = (message.draft.conversation, message.draft.body.count)
+                events.log(EventText.enqueued(batch.count, message.id, name, bytes: size))
+            }
         }
     }
 

@@ -102,7 +102,7 @@ final class PendingWrites {
         case .expires(let time): maintenance.expires(at: time)
         case .damaged(let sequence, let error, let now): emitDamage(sequence, error, now)
         case .endedUnreachable(let row, let resolution, let now): perform(context.core.endedUnreachable(row, resolution, now))
-        case .log(let level, let text): Log.write(level, "\(store.path): \(text)")
+        case .log(let level, let text): Log.write(level, "\(store.path): \(text())")
         }
     }
 
@@ -353,6 +353,7 @@ final class PendingWrites {
             holdInterrupted: context.options.holdInterrupted,
             maxRetries: context.options.maxRetries)
         try store.end(row, resolution)
+        events.log(EventText.interrupted(row.id, resolution))
     }
 }
 

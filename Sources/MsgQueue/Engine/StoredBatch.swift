@@ -35,6 +35,17 @@ package struct StoredBatch {
         (self.drafts, self.first, self.now, self.bits) = (drafts, first, now, bits)
     }
 
+    /// The number of messages.
+    var count: Int { drafts.count }
+
+    /// The first message; nil: there is none.
+    func firstMessage() throws(QueueError) -> Message? {
+        guard count > 0 else { return nil }
+        let place = places[0]
+        return Message(
+            index: 0, sequence: place ?? first, isInPlace: place != nil, draft: try drafts.draft(at: 0), bits: bits, now: now)
+    }
+
     mutating func took(place: Int64, _ index: Int) { places[index] = place }
 
     /// Calls `body` for each message, in order.

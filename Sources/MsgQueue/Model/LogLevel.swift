@@ -7,7 +7,8 @@ extension MessageQueue {
         case warning
         /// For example the end of an error.
         case info
-        /// Not used yet.
+        /// Each step of a message and of the queue: enqueued, an attempt begins, it ends and why, prompts, connectivity, drains. Such lines are
+        /// made only after ``MessageQueue/setLogLevel(_:)``, or with the environment variable MSGQUEUE_LOG=debug.
         case debug
     }
 }

@@ -1,9 +1,20 @@
 /// Writes log lines. May be called with any lock held, because a line is only added to a buffer; see `LogCenter`.
 package enum Log {
-    package static func write(_ level: LogLevel, _ text: String) { LogCenter.shared.post(level, text) }
-    package static func error(_ text: String) { LogCenter.shared.post(.error, text) }
-    package static func warning(_ text: String) { LogCenter.shared.post(.warning, text) }
-    package static func info(_ text: String) { LogCenter.shared.post(.info, text) }
+    /// Writes a line, whose text is made only if lines of this level are.
+    package static func write(_ level: LogLevel, _ text: @autoclosure () -> String) {
+        if isOn(level) { LogCenter.shared.post(level, text()) }
+    }
+
+    package static func error(_ text: @autoclosure () -> String) { write(.error, text()) }
+    package static func warning(_ text: @autoclosure () -> String) { write(.warning, text()) }
+    package static func info(_ text: @autoclosure () -> String) { write(.info, text()) }
+    package static func debug(_ text: @autoclosure () -> String) { write(.debug, text()) }
+
+    /// Whether lines of this level are made. An atomic read, without a lock.
+    package static func isOn(_ level: LogLevel) -> Bool { LogCenter.shared.isOn(level) }
+
+    /// Sets the least severe level of which lines are made.
+    package static func setLevel(_ level: LogLevel) { LogCenter.shared.setLevel(level) }
 
     /// Creates the shared objects, so that a fork cannot happen while they are created.
     static func prepare() { _ = LogCenter.shared }

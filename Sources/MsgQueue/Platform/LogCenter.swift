@@ -18,7 +18,9 @@ final class LogCenter: @unchecked Sendable {
     private static let exitTimeout: Int64 = 200
 
     /// Whether lines may be written to standard error.
-    private let isDefaultOn = getenv("MSGQUEUE_LOG").map { String(cString: $0) != "off" } ?? true
+    private let isDefaultOn: Bool
+    /// The raw value of the least severe level of which lines are made. Accessed without the lock.
+    private let threshold = UnsafeMutablePointer<Int64>.allocate(capacity: 1)
     private let lock = Mutex()
 
     // Protected by the lock, which is never held during a call of the host's function or a write:
@@ -39,6 +41,19 @@ final class LogCenter: @unchecked Sendable {
     private var exitDeadline: Int64?
     private let idle = Condition()
 
+    private init() {
+        let word = getenv("MSGQUEUE_LOG").map { String(cString: $0) }
+        isDefaultOn = word != "off"
+        let level: LogLevel = word == "debug" ? .debug : .info
+        threshold.initialize(to: Int64(level.rawValue))
+    }
+
+    // MARK: The level
+
+    func isOn(_ level: LogLevel) -> Bool { Int64(level.rawValue) <= platform_atomic_load(threshold) }
+
+    func setLevel(_ level: LogLevel) { platform_atomic_store(threshold, Int64(level.rawValue)) }
+
     // MARK: Adding lines
 
     func post(_ level: LogLevel, _ text: String) {
@@ -52,7 +67,10 @@ final class LogCenter: @unchecked Sendable {
 
     private func isForSink(_ line: LogLine) -> Bool { sink != nil && !line.isFromSink }
 
-    private func isForStandardError(_ line: LogLine) -> Bool { isDefaultOn && (line.level == .error || line.level == .warning) }
+    /// By default errors and warnings, and at the level `debug` everything that no function of the host receives.
+    private func isForStandardError(_ line: LogLine) -> Bool {
+        isDefaultOn && (line.level == .error || line.level == .warning || (sink == nil && isOn(.debug)))
+    }
 
     /// Signals a host that reads lines, or starts the thread.
     private func notifyReader() {
@@ -112,9 +130,7 @@ final class LogCenter: @unchecked Sendable {
         if count < bytes.count { unwritten += missed + 1 }
     }
 
-    private static func formatted(_ line: LogLine) -> String {
-        "msgqueue: \(line.level == .error ? "error" : "warning"): \(line.text)\n"
-    }
+    private static func formatted(_ line: LogLine) -> String { "msgqueue: \(line.level): \(line.text)\n" }
 
     // MARK: The destination
 

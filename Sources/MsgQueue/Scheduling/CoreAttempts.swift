@@ -156,7 +156,10 @@ extension Core {
             .record(
                 Fact(
                     sequence: flight.sequence, conversation: flight.conversation, isOutcome: false,
-                    changes: [.revokeAttempt(sequence: flight.sequence)], notices: [.countsChanged, .event(.status(change))]))
+                    changes: [.revokeAttempt(sequence: flight.sequence)],
+                    notices: [
+                        .countsChanged, .log(.debug) { EventText.notMade(flight.number, of: row.id) }, .event(.status(change)),
+                    ]))
         ]
     }
 
@@ -199,7 +202,7 @@ extension Core {
             flight.token, back: back, sent: resolution.fate == .sent, offline: resolution.isOffline, timedOut: timedOut, now)
         let reason = scheduler.offlineReason
         scheduler.attemptOfflineReason = outcome.verdict == .offline ? OfflineReason.text(outcome.text) : ""
-        if let line = reasonChanged(from: reason) { effects.append(.notice(.log(line.level, line.text))) }
+        if let line = reasonChanged(from: reason) { effects.append(.notice(.log(line.level) { line.text })) }
         if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
             effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))
         }
@@ -233,7 +236,7 @@ extension Core {
             let text =
                 "\(Scheduler.hungCeiling) calls of the transport have not returned after their timeout; each further one "
                 + "occupies a slot for attempts"
-            effects.append(.notice(.log(.warning, text)))
+            effects.append(.notice(.log(.warning) { text }))
         }
         return effects
     }
@@ -277,12 +280,19 @@ extension Core {
             notices.append(.historyGrew)
             notices.append(change(.sent))
             notices += receipt(resolution.progress, of: row, at)
-        case .queued: notices.append(change(.queued))
+        case .queued:
+            if failure == nil {
+                let reason = scheduler.attemptOfflineReason
+                notices.append(.log(.debug) { EventText.offline(number, of: row.id, reason) })
+            }
+            notices.append(change(.queued))
         case .failed: notices.append(change(.failed))
-        case .deleted: notices.append(.event(.deleted(id: row.id, conversation: conversation.text)))
+        case .deleted:
+            notices.append(.log(.debug) { EventText.cleared(number, of: row.id, failure) })
+            notices.append(.event(.deleted(id: row.id, conversation: conversation.text)))
         case .discarded:
             guard let failure else { break }
-            notices.append(.log(.warning, LogText.discarded(row.id, failure)))
+            notices.append(.log(.warning) { LogText.discarded(row.id, failure) })
             notices.append(.event(.discarded(id: row.id, conversation: conversation.text, failure: failure)))
         }
         return notices

@@ -27,7 +27,7 @@ extension Core {
         let fact = Fact(
             sequence: sequence, conversation: conversation, isOutcome: false, changes: [.markDamaged(sequence: sequence)],
             notices: [.event(.storage(error)), .damaged(sequence: sequence, error, now), .countsChanged])
-        return [.notice(.log(.error, error.detail)), .record(fact)]
+        return [.notice(.log(.error) { error.detail }), .record(fact)]
     }
 
     private mutating func leftQueue(_ sequence: Int64, _ conversation: Name, _ now: Moment) {

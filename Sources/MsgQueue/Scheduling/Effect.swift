@@ -53,5 +53,6 @@ package enum Notice {
     case damaged(sequence: Int64, QueueError, Moment)
     /// The end of a manual request without an attempt was committed.
     indirect case endedUnreachable(Row, Resolution, Moment)
-    case log(LogLevel, String)
+    /// A line of the log, whose text is made only if lines of this level are.
+    case log(LogLevel, () -> String)
 }

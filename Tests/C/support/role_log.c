@@ -75,11 +75,22 @@ static bool lose_and_count(void) {
   return length > 0 && printf("%.*s", (int)length, text) > 0;
 }
 
+/* Whether standard error goes to the test. */
+static bool is_shown(const char *way) {
+  static const char *ways[] = { "shown", "off", "debug", "level" };
+  for (size_t index = 0; index < sizeof ways / sizeof *ways; index++) {
+    if (strcmp(way, ways[index]) == 0) return true;
+  }
+  return false;
+}
+
 int role_log(const char *path, const char *way) {
   alarm((unsigned)(check_timeout_ms() / 1000));
   signal(SIGPIPE, SIG_DFL);
   if (strcmp(way, "off") == 0 && setenv("MSGQUEUE_LOG", "off", 1) != 0) return 1;
-  if ((strcmp(way, "shown") == 0 || strcmp(way, "off") == 0) && dup2(STDOUT_FILENO, STDERR_FILENO) < 0) return 1;
+  if (strcmp(way, "debug") == 0 && setenv("MSGQUEUE_LOG", "debug", 1) != 0) return 1;
+  if (strcmp(way, "level") == 0 && msgq_set_log_level(MSGQ_LOG_DEBUG) != MSGQ_OK) return 1;
+  if (is_shown(way) && dup2(STDOUT_FILENO, STDERR_FILENO) < 0) return 1;
   if (strcmp(way, "atexit") == 0) {
     if (dup2(STDOUT_FILENO, STDERR_FILENO) < 0 || atexit(warn_and_finish) != 0) return 1;
     return begin(path) ? 0 : 2;

@@ -147,14 +147,103 @@ import Testing
         var buffer = LogBuffer()
         #expect(buffer.isEmpty && buffer.first == nil && buffer.popFirst() == nil)
         for number in 0..<(LogBuffer.capacity + 1) { buffer.append(LogLine(level: .info, text: "\(number)")) }
+        buffer.append(LogLine(level: .error, text: "lost"))
         #expect(buffer.popFirst()?.text == "0")
-        // There is space for one line, but not for one and the note before it.
-        buffer.append(LogLine(level: .info, text: "lost"))
-        #expect(buffer.popFirst()?.text == "1")
         buffer.append(LogLine(level: .error, text: "kept"))
         var texts: [String] = []
         while let line = buffer.popFirst() { texts.append(line.text) }
         #expect(texts.suffix(3) == ["255", "2 log lines were lost", "kept"])
         #expect(buffer.isEmpty)
+    }
+
+    @Test func M15_debug_lines_have_room_of_their_own_in_the_buffer() {
+        var buffer = LogBuffer()
+        for number in 0..<(LogBuffer.capacity + 44) { buffer.append(LogLine(level: .debug, text: "\(number)")) }
+        for number in 0..<LogBuffer.capacity { buffer.append(LogLine(level: .error, text: "error \(number)")) }
+        buffer.append(LogLine(level: .debug, text: "lost"))
+        buffer.append(LogLine(level: .error, text: "lost"))
+        var lines: [LogLine] = []
+        while let line = buffer.popFirst() { lines.append(line) }
+        #expect(lines.count == 2 * LogBuffer.capacity + 2)
+        #expect(lines[LogBuffer.capacity] == LogLine(level: .debug, text: "44 log lines were lost"))
+        #expect(lines[LogBuffer.capacity + 1].text == "error 0")
+        #expect(lines.suffix(2).map(\.text) == ["error 255", "2 log lines were lost"])
+        #expect(lines.last?.level == .warning)
+        // All of the room is free again.
+        for _ in 0..<LogBuffer.capacity { buffer.append(LogLine(level: .debug, text: "")) }
+        lines = []
+        while let line = buffer.popFirst() { lines.append(line) }
+        #expect(lines.count == LogBuffer.capacity && buffer.isEmpty)
+    }
+
+    @Test func M15_a_line_is_made_only_at_its_level() {
+        var made = 0
+        func text() -> String {
+            made += 1
+            return "line"
+        }
+        MessageQueue.setLog { _, _ in }
+        defer {
+            MessageQueue.setLogLevel(.info)
+            MessageQueue.setLog(nil)
+        }
+        Log.debug(text())
+        #expect(made == 0)
+        MessageQueue.setLogLevel(.debug)
+        Log.debug(text())
+        #expect(made == 1)
+        MessageQueue.setLogLevel(.error)
+        Log.warning(text())
+        Log.info(text())
+        #expect(made == 1)
+        Log.error(text())
+        #expect(made == 2)
+    }
+
+    @Test func M15_the_level_changes_while_lines_are_made() async {
+        let lines = Lines()
+        MessageQueue.setLog { lines.take($0, $1) }
+        defer {
+            MessageQueue.setLogLevel(.info)
+            MessageQueue.setLog(nil)
+        }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { for number in 0..<1000 { MessageQueue.setLogLevel(number % 2 == 0 ? .debug : .error) } }
+            group.addTask { for _ in 0..<1000 { Log.debug("debug") } }
+        }
+        MessageQueue.setLogLevel(.debug)
+        Log.debug("last")
+        #expect(await eventually { lines.texts.last == "last" })
+    }
+
+    @Test func M15_each_step_of_a_message_is_one_line_without_its_body() async throws {
+        let directory = TemporaryDirectory()
+        let lines = Lines()
+        MessageQueue.setLog { lines.take($0, $1) }
+        MessageQueue.setLogLevel(.debug)
+        defer {
+            MessageQueue.setLogLevel(.info)
+            MessageQueue.setLog(nil)
+        }
+        var options = MessageQueue.Options()
+        options.mode = .manual
+        options.direct = false
+        let queue = try MessageQueue(path: directory.store, options: options) { delivery in
+            delivery.id == "a" ? .sent : .reject(.rejected, code: 400, text: "too old")
+        }
+        for id in ["a", "b"] {
+            try queue.enqueue(.init("s3cret", conversation: "ana", metadata: ["key": "s3cret"], id: id))
+        }
+        _ = try await queue.drain()
+        try await queue.close()
+        let expected = [
+            "message a: enqueued in conversation \"ana\", 6 bytes", "message b: enqueued in conversation \"ana\", 6 bytes",
+            "drain started: 2 queued, 0 being sent, 0 failed", "message a: attempt 1 begins", "message a: attempt 1 ended: sent",
+            "message b: attempt 1 begins", "message b: attempt 1 ended: failed (rejected, code 400): too old",
+            "drain finished (empty): 1 sent, 1 failed, 0 discarded, 0 put back, 0 remaining",
+        ]
+        #expect(await eventually { lines.texts.count == expected.count })
+        #expect(lines.texts == expected.map { "\(directory.store): \($0)" })
+        #expect(Set(lines.levels) == [.debug])
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -9,12 +10,13 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import Opener
-from msgqueue import Exhausted, MessageQueue, Mode, Outcome, RetryPolicy
+from msgqueue import Exhausted, LogLevel, MessageQueue, Mode, Outcome, RetryPolicy, aio, set_log_level
 from support import environment, run, wait_until
 
 DISCARD = RetryPolicy(ladder=[], exhausted=Exhausted.DISCARD)
@@ -118,7 +120,7 @@ def test_D13_a_handler_that_raises_or_hangs_blocks_no_call(opened: Opener, tmp_p
 
 PROGRAM = """
     import logging, os, sys
-    from msgqueue import Exhausted, MessageQueue, Mode, Outcome, RetryPolicy
+    from msgqueue import Exhausted, LogLevel, MessageQueue, Mode, Outcome, RetryPolicy, aio, set_log_level
 
     def refuse(delivery):
         return Outcome.retry(text=delivery.text)
@@ -132,7 +134,7 @@ PROGRAM = """
         return queue
 
     def to_stdout():
-        logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s %(message)s", level=logging.DEBUG)
+        logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s %(message)s", level=logging.INFO)
 """
 
 
@@ -225,3 +227,143 @@ def test_D13_a_forked_child_logs_its_own_lines_and_not_its_parents(store: Path) 
     assert (ended.returncode, ended.stderr) == (0, "")
     said = sorted(line.partition("code 0): ")[2] or line for line in ended.stdout.splitlines())
     assert said == ["0", "child", "parent 1", "parent 2"]
+
+
+# ---------------------------------------------------------------- the level debug
+
+SECRET = "s3cret"
+STEPS = [
+    'message a: enqueued in conversation "ana", 6 bytes',
+    "drain started: 1 queued, 0 being sent, 0 failed",
+    "message a: attempt 1 begins",
+    "message a: attempt 1 ended: failed (unknown): no \\x1b[31mroom\\nmsgqueue: forged",
+    "drain finished (empty): 0 sent, 1 failed, 0 discarded, 0 put back, 0 remaining",
+]
+
+
+@pytest.fixture
+def log() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("msgqueue")
+    yield logger
+    logger.setLevel(logging.NOTSET)
+    set_log_level()
+
+
+def steps(caplog: pytest.LogCaptureFixture, store: Path) -> list[str]:
+    """Returns the lines of the level DEBUG about that store."""
+    found = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
+    assert not any(SECRET in line for line in found)
+    return [line.removeprefix(f"{store}: ") for line in found if line.startswith(f"{store}: ")]
+
+
+def drain_one(queue: MessageQueue, id: str = "a") -> None:
+    queue.enqueue(SECRET, id=id, conversation="ana", metadata={"key": SECRET})
+    queue.drain()
+
+
+@pytest.mark.parametrize("polled", [False, True])
+def test_M15_the_level_of_the_logger_at_the_opening_adds_a_line_for_each_step(
+    opened: Opener, store: Path, caplog: pytest.LogCaptureFixture, log: logging.Logger, polled: bool
+) -> None:
+    log.setLevel(logging.DEBUG)
+    queue = opened(transport=refuse, mode=Mode.MANUAL, direct=False, polled=polled)
+    drain_one(queue)
+    queue.close()
+    assert steps(caplog, store) == STEPS
+
+
+def test_M15_set_log_level_takes_over_a_later_change_of_the_logger(
+    opened: Opener, store: Path, caplog: pytest.LogCaptureFixture, log: logging.Logger
+) -> None:
+    queue = opened(transport=refuse, mode=Mode.MANUAL, direct=False, retry=DISCARD, polled=True)
+    drain_one(queue, "before")
+    log.setLevel(logging.DEBUG)
+    drain_one(queue, "unnoticed")
+    queue.poll(0)
+    assert steps(caplog, store) == []
+    set_log_level()
+    drain_one(queue)
+    queue.poll(0)
+    found = steps(caplog, store)
+    assert found[:3] == STEPS[:3]
+    assert len(found) == len(STEPS)
+    log.setLevel(logging.INFO)
+    set_log_level()
+    drain_one(queue, "after")
+    log.setLevel(logging.DEBUG)
+    queue.poll(0)
+    assert steps(caplog, store) == found
+
+
+def test_M15_a_level_that_was_chosen_is_not_changed_by_an_opening(
+    opened: Opener, store: Path, caplog: pytest.LogCaptureFixture, log: logging.Logger
+) -> None:
+    log.setLevel(logging.DEBUG)
+    set_log_level(LogLevel.ERROR)
+    queue = opened(transport=refuse, mode=Mode.MANUAL, direct=False, retry=DISCARD)
+    drain_one(queue)
+    queue.close()
+    assert (steps(caplog, store), lines(caplog)) == ([], [])
+    set_log_level(None)
+    queue = opened(transport=refuse, mode=Mode.MANUAL, direct=False)
+    drain_one(queue)
+    queue.close()
+    assert steps(caplog, store) == STEPS
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, "DEBUG", 3, Mode.MANUAL])
+def test_M15_only_levels_of_the_library_are_accepted(level: object) -> None:
+    with pytest.raises(TypeError, match="level must be LogLevel"):
+        set_log_level(level)  # type: ignore[arg-type]
+
+
+def test_M15_a_queue_of_asyncio_has_the_same_lines(
+    store: Path, caplog: pytest.LogCaptureFixture, log: logging.Logger
+) -> None:
+    async def send(_: object) -> Outcome:
+        return refuse(None)
+
+    async def test() -> None:
+        async with aio.MessageQueue(store, transport=send, mode=Mode.MANUAL, direct=False) as queue:
+            await queue.enqueue(SECRET, id="a", conversation="ana", metadata={"key": SECRET})
+            await queue.drain()
+
+    log.setLevel(logging.DEBUG)
+    asyncio.run(test())
+    assert steps(caplog, store) == STEPS
+
+
+def check_shown(text: str, store: Path) -> None:
+    """Checks the lines of TRACED."""
+    expected = [step.replace("6 bytes", "4 bytes").replace(STEPS[3].partition("): ")[2], "busy") for step in STEPS]
+    assert [line.removeprefix(f"{store}: ") for line in text.splitlines()] == expected
+
+
+TRACED = """
+    queue = MessageQueue(sys.argv[1], refuse, mode=Mode.MANUAL, direct=False, polled=sys.argv[2] == "polled")
+    queue.enqueue("busy", id="a", conversation="ana")
+    queue.drain()
+    queue.close()
+"""
+
+
+@pytest.mark.parametrize("way", ["polled", "threads"])
+def test_M15_the_variable_shows_each_step_on_standard_error(store: Path, way: str) -> None:
+    ended = run(code(TRACED), store, way, MSGQUEUE_LOG="debug")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    check_shown(ended.stderr, store)
+
+
+def test_M15_the_variable_sets_the_level_of_the_logger(store: Path) -> None:
+    configured = "logging.basicConfig(stream=sys.stdout, format='%(message)s', level=logging.WARNING)"
+    ended = run(code(f"\n    {configured}{TRACED}"), store, "threads", MSGQUEUE_LOG="debug")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    check_shown(ended.stdout, store)
+    chosen = "logging.getLogger('msgqueue').setLevel(logging.INFO)"
+    ended = run(code(f"\n    {chosen}{TRACED}"), store.with_name("other.db"), "threads", MSGQUEUE_LOG="debug")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_M15_without_the_variable_nothing_is_shown(store: Path) -> None:
+    ended = run(code(TRACED), store, "threads")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

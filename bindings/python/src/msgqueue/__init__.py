@@ -19,6 +19,7 @@ from __future__ import annotations
 from ._arguments import Body, Duration, Time
 from ._callbacks import BatchTransport, EventHandler, Transport
 from ._library import library_version, sqlite_version
+from ._logs import set_log_level
 from ._metrics import prometheus
 from .checking import check, salvage
 from .enums import (
@@ -32,6 +33,7 @@ from .enums import (
     Lifecycle,
     Link,
     ListOrder,
+    LogLevel,
     Mode,
     OnFull,
     Reason,
@@ -129,6 +131,7 @@ __all__ = [
     "Link",
     "ListOrder",
     "LockedError",
+    "LogLevel",
     "Message",
     "MessageQueue",
     "Minute",
@@ -165,5 +168,6 @@ __all__ = [
     "prometheus",
     "relative_time",
     "salvage",
+    "set_log_level",
     "sqlite_version",
 ]

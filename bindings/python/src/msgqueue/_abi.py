@@ -639,6 +639,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_fd": (c_int, [_queue]),
     "msgq_get_state": (c_int, [_queue, POINTER(State)]),
     "msgq_set_log": (c_int, [LogFunction, c_void_p, ReleaseFunction]),
+    "msgq_set_log_level": (c_int, [c_int]),
     "msgq_log_next": (c_size_t, [POINTER(c_int), c_char_p, c_size_t]),
     "msgq_log_fd": (c_int, []),
     "msgq_advance": (c_int, [_queue, c_int64, POINTER(c_int64)]),

@@ -13,7 +13,8 @@ import select
 import sys
 import threading
 
-from . import _abi
+from . import _abi, _arguments
+from ._library import library
 from .enums import LogLevel
 
 logger = logging.getLogger("msgqueue")
@@ -48,14 +49,47 @@ class _State:
 
 _state = _State()
 _is_begun = False
+# The level that the program chose; None: that of the logger.
+_chosen: LogLevel | None = None
+
+
+def set_log_level(level: LogLevel | None = None) -> None:
+    """Sets the least severe level of which the library makes log lines, for the whole process. Any thread.
+
+    With DEBUG one line says of each step what happened: a message was enqueued, an attempt began, it ended and why, a
+    prompt was raised, connectivity changed, a drain started. Other levels cost nothing measurable.
+
+    Opening a queue takes the level from the logger `msgqueue`: DEBUG if the logger is enabled for it, otherwise INFO.
+    `logging` does not report later changes, so call this after one while a queue is open.
+
+    Args:
+        level: A level that the logger's does not change any more; None: that of the logger, now and whenever a queue is
+            opened.
+    """
+    global _chosen
+    _chosen = None if level is None else _arguments.member("level", level, LogLevel)
+    _pass_level(library())
+
+
+def _pass_level(lib: ctypes.CDLL) -> None:
+    level = _chosen
+    if level is None:
+        # Never less than INFO: a line that the logger does not want now may be wanted when it arrives.
+        level = LogLevel.DEBUG if logger.isEnabledFor(logging.DEBUG) else LogLevel.INFO
+    lib.msgq_set_log_level(level)
 
 
 def begin(lib: ctypes.CDLL) -> None:
     """Directs lines to `logging` from now on, unless MSGQUEUE_LOG is "off". Called before a queue is opened."""
     global _is_begun
-    if os.environ.get("MSGQUEUE_LOG") != "off":
-        lib.msgq_log_fd()
-        _is_begun = True
+    setting = os.environ.get("MSGQUEUE_LOG")
+    if setting == "off":
+        return
+    if setting == "debug" and logger.level == logging.NOTSET:
+        logger.setLevel(logging.DEBUG)
+    _pass_level(lib)
+    lib.msgq_log_fd()
+    _is_begun = True
 
 
 def read(lib: ctypes.CDLL) -> None:
@@ -143,9 +177,18 @@ def _read(state: _State, lib: ctypes.CDLL) -> None:
 
 def _log(level: int, text: str) -> None:
     try:
-        logger.log(level, "%s", text)
+        if level < logging.WARNING and os.environ.get("MSGQUEUE_LOG") == "debug" and not logger.hasHandlers():
+            _show(level, text)
+        else:
+            logger.log(level, "%s", text)
     except Exception:  # noqa: BLE001 - a defect of the program's handler
         return
+
+
+def _show(level: int, text: str) -> None:
+    """Writes a line as `logging` writes warnings when the program has not configured it."""
+    if logging.lastResort is not None and logger.isEnabledFor(level):
+        logging.lastResort.handle(logger.makeRecord(logger.name, level, __file__, 0, "%s", (text,), None))
 
 
 def _would_block() -> bool:

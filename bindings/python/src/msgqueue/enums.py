@@ -273,7 +273,7 @@ class Lifecycle(_Named):
 
 
 class LogLevel(_Named):
-    """The level of a log line of the library."""
+    """The level of a log line of the library, for `set_log_level`."""
 
     ERROR = 0
     WARNING = 1
