@@ -1,6 +1,7 @@
 /// Writes log lines. May be called with any lock held, because a line is only added to a buffer; see `LogCenter`.
 package enum Log {
     /// Writes a line, whose text is made only if lines of this level are.
+    @inline(never)
     package static func write(_ level: LogLevel, _ text: @autoclosure () -> String) {
         if isOn(level) { LogCenter.shared.post(level, text()) }
     }
