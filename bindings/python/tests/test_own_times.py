@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
+from async_sender import in_loop
 from conftest import Opener
-from msgqueue import InvalidError, ListOrder, Mode, NotFoundError, Status
+from msgqueue import InvalidError, ListOrder, Mode, NotFoundError, Outcome, Status, aio
 
 DAY = timedelta(days=1)
 
@@ -40,6 +42,48 @@ def test_H10_a_message_has_the_time_that_its_sender_gave(opened: Opener) -> None
     (page,) = queue.conversations_by_time(after=page.last)
     assert (page.name, page.last.id) == ("ben", "later")
     assert queue.conversations_by_time(after=page.last) == []
+
+
+def test_H10_send_stores_the_time_of_the_message(opened: Opener) -> None:
+    queue = opened(transport=lambda _: Outcome.sent())
+    week = datetime.now(timezone.utc).replace(microsecond=0) - 7 * DAY
+    assert queue.send("hello", time=week, timeout=30).time == week
+    with pytest.raises(InvalidError):
+        queue.send("hello", time=-1)
+    assert queue.counts().sent == 1
+
+
+def test_H10_H14_a_queue_of_asyncio_has_times_and_titles(store: Path) -> None:
+    week = datetime.now(timezone.utc).replace(microsecond=0) - 7 * DAY
+
+    async def send(_: object) -> Outcome:
+        return Outcome.sent()
+
+    async def test() -> None:
+        async with aio.MessageQueue(store, send) as queue:
+            assert (await queue.send("hello", conversation="ana", id="sent", time=week, timeout=30)).time == week
+            await queue.record("older", sender="eve", conversation="ana", id="older", time=week - DAY)
+            await queue.record("now", sender="eve", conversation="ben", id="now")
+            await queue.enqueue_batch([{"body": "a", "conversation": "ben", "id": "batch", "time": week - 2 * DAY}])
+            pages = [await queue.list(status=Status, order=ListOrder.TIME, newest_first=True, limit=2)]
+            last = pages[0][-1]
+            pages.append(
+                await queue.list(
+                    status=Status, order=ListOrder.TIME, newest_first=True, after=last.sequence, after_time=last.time
+                )
+            )
+            assert [[message.id for message in page] for page in pages] == [["now", "sent"], ["older", "batch"]]
+            await queue.set_title("ana", "Ana")
+            (first,) = await queue.conversations_by_time(limit=1)
+            assert (first.name, first.title, first.last.id) == ("ben", None, "now")
+            (second,) = await queue.conversations_by_time(after=first.last)
+            assert (second.name, second.title, second.last.id) == ("ana", "Ana", "sent")
+            with pytest.raises(NotFoundError):
+                await queue.set_title("nobody", "x")
+            with pytest.raises(InvalidError):
+                await queue.list(after_time=5)
+
+    in_loop(test())
 
 
 def test_H10_times_and_cursors_are_checked(opened: Opener) -> None:

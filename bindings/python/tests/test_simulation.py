@@ -89,6 +89,16 @@ def test_M16_a_drain_moves_the_clock_instead_of_waiting(opened: Any, receiver: R
     assert 30 <= (queue.now - START).total_seconds() < 31
 
 
+def test_M16_a_wait_and_a_send_move_the_clock_instead_of_waiting(opened: Any, receiver: Receiver) -> None:
+    queue = opened(attempt_timeout=30.0, retry=LADDER)
+    receiver.outcome = Outcome.pending()
+    message = queue.send("hello", time=START - timedelta(days=1), timeout=10)
+    assert (message.status, message.time) == (Status.SENDING, START - timedelta(days=1))
+    assert 10 <= (queue.now - START).total_seconds() < 11
+    assert queue.wait(message.id).failure.kind is FailureKind.TIMEOUT
+    assert 30 <= (queue.now - START).total_seconds() < 31
+
+
 def test_M16_a_poll_moves_the_clock_to_what_is_due(opened: Any, receiver: Receiver) -> None:
     queue = opened(retry=LADDER)
     queue.enqueue("hello")

@@ -73,6 +73,7 @@ class Waits:
         unmetered_only: bool = False,
         replace_key: str | None = None,
         priority: int = 0,
+        time: Time | None = None,
         expiry: Duration | None = None,
         timeout: float | None = None,
     ) -> Message:
@@ -91,6 +92,7 @@ class Waits:
             unmetered_only: As for `enqueue`.
             replace_key: As for `enqueue`.
             priority: As for `enqueue`.
+            time: As for `enqueue`.
             expiry: As for `enqueue`.
             timeout: As for `wait`.
 
@@ -115,6 +117,7 @@ class Waits:
             unmetered_only=unmetered_only,
             replace_key=replace_key,
             priority=priority,
+            time=time,
             expiry=expiry,
         )
         return self._wait(made.encode(), limit)

@@ -297,6 +297,7 @@ class MessageQueue:
         unmetered_only: bool = False,
         replace_key: str | None = None,
         priority: int = 0,
+        time: Time | None = None,
         expiry: Duration | None = None,
         timeout: float | None = None,
     ) -> Message:
@@ -315,6 +316,7 @@ class MessageQueue:
             unmetered_only: As for `enqueue`.
             replace_key: As for `enqueue`.
             priority: As for `enqueue`.
+            time: As for `enqueue`.
             expiry: As for `enqueue`.
             timeout: As for `wait`.
 
@@ -340,6 +342,7 @@ class MessageQueue:
             unmetered_only=unmetered_only,
             replace_key=replace_key,
             priority=priority,
+            time=time,
             expiry=expiry,
         )
         return await session.wait(made.encode(), limit)
