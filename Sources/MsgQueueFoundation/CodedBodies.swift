@@ -84,6 +84,46 @@ extension MessageQueue {
     }
 }
 
+extension MessageQueue {
+    /// Stores one message whose body is the coded value, and waits for its outcome; see `send(_:timeout:)`.
+    ///
+    /// - Parameters:
+    ///   - value: What is to be sent.
+    ///   - conversation: As in a draft.
+    ///   - metadata: As in a draft.
+    ///   - id: The idempotency key; nil: a new one.
+    ///   - encoder: Makes the body.
+    ///   - timeout: After this time it returns the message as it is then; nil: no limit.
+    /// - Throws: An `EncodingError`, and as `send(_:timeout:)`.
+    public func send(
+        encoding value: some Encodable, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
+        encoder: JSONEncoder = .messageBody, timeout: Duration? = nil
+    ) async throws -> Message {
+        try await send(Draft(encoding: value, conversation: conversation, metadata: metadata, id: id, encoder: encoder), timeout: timeout)
+    }
+
+    /// Adds a message from another sender to the history, whose body is the coded value, and returns its id; see `record(_:sender:)`.
+    ///
+    /// - Parameters:
+    ///   - value: What was received.
+    ///   - sender: Who sent it.
+    ///   - conversation: As in a draft.
+    ///   - metadata: As in a draft.
+    ///   - id: The id that the sender gave; nil: a new one.
+    ///   - time: When it was sent; nil: now.
+    ///   - encoder: Makes the body.
+    /// - Throws: An `EncodingError`, and as `record(_:sender:)`.
+    @discardableResult
+    public func record(
+        encoding value: some Encodable, sender: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
+        time: Timestamp? = nil, encoder: JSONEncoder = .messageBody
+    ) throws -> String {
+        var draft = try Draft(encoding: value, conversation: conversation, metadata: metadata, id: id, encoder: encoder)
+        draft.time = time
+        return try record(draft, sender: sender)
+    }
+}
+
 extension MessageQueue.Delivery {
     /// Returns the value that the body contains.
     ///

@@ -71,6 +71,33 @@ import Testing
         try await queue.close()
     }
 
+    @Test func H10_data_and_coded_values_have_times_of_their_own() async throws {
+        let order = order
+        let queue = try open { _ in .sent }
+        let week = MessageQueue.Timestamp(Date(timeIntervalSince1970: 1_700_000_000))
+        let data = try queue.enqueue(MessageQueue.Draft(Data([1]), conversation: "ana", time: week))
+        #expect(try queue.message(id: data).time == week)
+        let received = try queue.record(encoding: order, sender: "eve", conversation: "ana", id: "r", time: week - .seconds(1))
+        let message = try queue.message(id: received)
+        #expect(received == "r" && message.time == week - .seconds(1) && message.sender == "eve")
+        #expect(try message.decode(Order.self) == order)
+        #expect(try queue.list(.init(statuses: .all, order: .time)).map(\.id) == [received, data])
+        #expect(throws: EncodingError.self) { try queue.record(encoding: Double.nan, sender: "eve") }
+        try await queue.close()
+    }
+
+    @Test func M14_a_coded_value_is_sent_and_waited_for() async throws {
+        let order = order
+        let queue = try open { delivery in try delivery.decode(Order.self) == order ? .sent : .reject(.local) }
+        let offline = try await queue.send(encoding: order, conversation: "ana", metadata: ["type": "order"], timeout: .seconds(60))
+        #expect(offline.status == .queued && offline.explanation?.reason == .offline && offline.metadata == ["type": "order"])
+        try queue.setConnectivity(.online)
+        let sent = try await queue.send(encoding: order, conversation: "ben", id: "a", timeout: .seconds(60))
+        #expect(sent.id == "a" && sent.status == .sent)
+        await #expect(throws: EncodingError.self) { try await queue.send(encoding: Double.nan) }
+        try await queue.close()
+    }
+
     @Test func X13_dates_may_have_no_fraction_and_other_encoders_may_be_used() throws {
         let queue = try open()
         let id = try queue.enqueue(#"{"item":"a","count":1,"at":"2023-11-14T22:13:20Z"}"#)
