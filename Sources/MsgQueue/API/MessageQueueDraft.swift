@@ -101,17 +101,12 @@ extension MessageQueue.Draft {
             metadata: Self.pairs(metadata),
             notBefore: notBefore?.millisecondsSince1970 ?? 0, expiresAt: expiresAt?.millisecondsSince1970 ?? 0,
             unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: Int32(clamping: priority),
-            time: Self.given(time))
+            time: time?.given ?? 0)
         (draft.delay, draft.expiry) = (delay?.milliseconds ?? 0, expiry?.milliseconds ?? 0)
         return draft
     }
 
     static func pairs(_ metadata: [String: String]) -> [(key: String, value: String)] {
         metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
-    }
-
-    /// Returns the time for the engine, for which 0 is none: 1970 itself is no valid time.
-    static func given(_ time: MessageQueue.Timestamp?) -> Int64 {
-        time.map { $0.millisecondsSince1970 == 0 ? -1 : $0.millisecondsSince1970 } ?? 0
     }
 }

@@ -16,7 +16,7 @@ extension MessageQueue {
         /// The order of the page.
         public var order: Order
         /// In the order by time: the page begins after the message with this time and the sequence `after`, which may be gone; without `after`
-        /// at this time. nil: at the first message.
+        /// at this time. nil: at the first message. 1970 itself is `.invalid`, because no message has that time.
         public var afterTime: Timestamp?
         /// Each message has its ``Message/explanation``: why it is not sent yet.
         public var withReasons: Bool
@@ -68,7 +68,7 @@ extension MessageQueue.Filter {
         var filter = MsgQueue.Filter(
             conversation: conversation, statuses: statuses.reduce(into: []) { $0.formUnion(StatusSet($1)) }, after: after ?? 0,
             limit: limit, newestFirst: newestFirst, withoutBodies: withoutBodies, order: order == .time ? .time : .sequence,
-            afterTime: afterTime?.millisecondsSince1970 ?? 0, withReasons: withReasons)
+            afterTime: afterTime?.given ?? 0, withReasons: withReasons)
         filter.failureKind = failureKind?.engine ?? .none
         filter.failureCode = try failureCode.map(Self.failureCode)
         return filter

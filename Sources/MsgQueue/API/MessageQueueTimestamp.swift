@@ -55,6 +55,9 @@ extension MessageQueue.Timestamp {
     /// A time of the engine.
     package init(_ milliseconds: Int64) { self.init(millisecondsSince1970: milliseconds) }
 
+    /// The time of a message for the engine, in which 0 means that none is given: 1970 itself becomes -1, which the engine refuses.
+    var given: Int64 { millisecondsSince1970 == 0 ? -1 : millisecondsSince1970 }
+
     /// A time of the engine, in which 0 means that there is none.
     package init?(orNil milliseconds: Int64) {
         guard milliseconds != 0 else { return nil }
