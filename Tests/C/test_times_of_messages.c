@@ -218,6 +218,56 @@ TEST(H10_conversations_show_the_newest_message_by_time) {
   scene_end(&scene);
 }
 
+/* Records four conversations, of which the second of the list, ana, has a newest message whose sequence is below those of the others; reads
+   the first two and returns that sequence, which continues the list. */
+static uint64_t read_two_conversations(struct scene *scene) {
+  msgq_conversation_page *page = NULL;
+  int64_t now = record_at(scene, "newest", "ana", 0);
+  record_at(scene, "b", "ben", now - WEEK);
+  record_at(scene, "d", "dan", now - WEEK);
+  record_at(scene, "last week", "ana", now - WEEK);
+  record_at(scene, "c", "cem", now - WEEK);
+  REQUIRE_OK(msgq_conversations(scene->queue, 0, 2, &page));
+  REQUIRE(msgq_conversations_size(page) == 2);
+  uint64_t before = msgq_conversations_at(page, 1)->last->sequence;
+  check_conversations(page, "cem ana", "c newest");
+  return before;
+}
+
+static void check_behind(struct scene *scene, uint64_t before, const char *names, const char *ids) {
+  msgq_conversation_page *page = NULL;
+  REQUIRE_OK(msgq_conversations(scene->queue, before, 0, &page));
+  check_conversations(page, names, ids);
+}
+
+TEST(H10_a_page_of_conversations_continues_behind_a_message_that_is_gone) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  uint64_t before = read_two_conversations(&scene);
+  check_behind(&scene, before, "dan ben", "d b");
+  REQUIRE_OK(msgq_delete(scene.queue, "newest"));
+  check_behind(&scene, before, "dan ben", "d b");
+  REQUIRE_OK(msgq_delete_conversation(scene.queue, "ana", NULL));
+  check_behind(&scene, before, "dan ben", "d b");
+  scene_end(&scene);
+}
+
+TEST(H10_a_page_of_conversations_continues_behind_a_message_that_is_not_the_newest_any_more) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  uint64_t before = read_two_conversations(&scene);
+  record_at(&scene, "tomorrow", "ana", wall_ms() + 24 * 60 * MINUTE);
+  check_behind(&scene, before, "dan ben", "d b");
+  /* One with an earlier time moves the conversation to the first place, too. */
+  record_at(&scene, "older", "ana", wall_ms() - 2 * WEEK);
+  check_behind(&scene, before, "dan ben", "d b");
+  /* After a restart none is skipped. */
+  scene_close(&scene);
+  scene_open(&scene);
+  check_behind(&scene, before, "cem dan ben", "c d b");
+  scene_end(&scene);
+}
+
 TEST(H10_keep_sent_keeps_the_newest_by_time) {
   struct scene scene;
   scene_begin(&scene);

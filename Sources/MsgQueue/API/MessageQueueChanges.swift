@@ -59,7 +59,7 @@ extension MessageQueue {
         _ body: [UInt8], _ metadata: [String: String]?, _ time: Timestamp? = nil, _ make: (MessageChange) throws(Error) -> Void
     ) throws(Error) {
         try body.withBytes { bytes throws(Error) in
-            try make(MessageChange(body: bytes, metadata: metadata.map(Draft.pairs), time: Draft.given(time)))
+            try make(MessageChange(body: bytes, metadata: metadata.map(Draft.pairs), time: time?.given ?? 0))
         }
     }
 }

@@ -32,6 +32,7 @@ package final class Store {
     var latestPlain = Int64.min
     /// Conversations whose newest message by time `writeCounts` determines.
     var changedTimes: Set<Name> = []
+    var pageEnds = PageEnds()
     var counters = Counters()
     /// Changes of the current transaction that the table `conversation` does not have yet.
     var changedCounts: [Name: Counts] = [:]

@@ -34,20 +34,21 @@ extension Store {
         return Outline(name: name, counts: try counts(of: name), last: last, title: try title(of: name))
     }
 
-    /// Returns the highest sequence number of the conversation of which this message is the newest by time; otherwise that of the message.
+    /// Returns the highest sequence number that the conversation had when a page named this message as its newest by time; after a
+    /// restart the one that it has now, or that of the message if it is gone.
     private func highestSequence(forNewest sequence: Int64) throws(QueueError) -> Int64 {
+        if let known = pageEnds[sequence] { return known }
         guard hasTimes else { return sequence }
         let fresh = try newestUnfolded()
-        if let found = fresh.values.first(where: { $0.newest.sequence == sequence }) { return found.last }
         let statement = try database.statement(
             """
-            SELECT c.last_seq, c.name FROM message AS m CROSS JOIN conversation AS c ON c.name = m.conversation
-            WHERE m.seq = ?1 AND c.time_seq = ?1
+            SELECT ifnull(c.last_seq, 0), m.conversation FROM message AS m LEFT JOIN conversation AS c ON c.name = m.conversation
+            WHERE m.seq = ?1
             """)
         statement.bind(1, sequence)
         let found = try statement.first { () throws(QueueError) in (statement.int(0), Name(statement.text(1))) }
         guard let found else { return sequence }
-        return max(found.0, fresh[found.1]?.last ?? 0)
+        return max(sequence, found.0, fresh[found.1]?.last ?? 0)
     }
 
     /// A conversation whose newest messages were found.
@@ -66,6 +67,7 @@ extension Store {
         let fresh = try newestUnfolded()
         var outlines: [Outline] = []
         var (page, isAtEnd, isCorrected) = (page, false, false)
+        var end: Candidate?
         while outlines.count < limit, !isAtEnd {
             let found: [Candidate]
             switch page {
@@ -77,6 +79,7 @@ extension Store {
             for candidate in found {
                 if case .byTime = page { page = .byTime(before: candidate.newest) } else { page = .bySequence(before: candidate.last) }
                 if let row = try newestRow(at: candidate.newest.sequence, damaged), row.conversation == candidate.name {
+                    end = candidate
                     outlines.append(
                         Outline(
                             name: candidate.name, counts: try counts(of: candidate.name), last: row,
@@ -87,7 +90,9 @@ extension Store {
                 }
             }
         }
-        return isCorrected ? nil : outlines
+        if isCorrected { return nil }
+        if case .bySequence = page, let end { pageEnds.note(end.newest.sequence, highest: end.last) }
+        return outlines
     }
 
     /// Returns a message to be shown. A damaged one has only an outline.
