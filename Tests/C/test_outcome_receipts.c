@@ -104,6 +104,31 @@ TEST(A13_an_outcome_reports_delivered_or_read_at_once) {
   scene_end(&scene);
 }
 
+/* The body is the status, then the name of the receipt. */
+static msgq_verdict answer_by_http(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  char body[32], name[32];
+  (void)context;
+  snprintf(body, sizeof body, "%.*s", (int)delivery->body_size, (const char *)delivery->body);
+  CHECK(sscanf(body, "%d %31s", &out->code, name) == 2);
+  out->receipt = strcmp(name, "read") == 0 ? MSGQ_STATUS_READ : MSGQ_STATUS_DELIVERED;
+  return MSGQ_VERDICT_HTTP;
+}
+
+TEST(A13_a_response_by_http_has_a_receipt) {
+  struct scene scene;
+  begin(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, answer_by_http, NULL, NULL));
+  put_each(&scene, { "d", "ana", "200 delivered" }, { "r", "ana", "201 read" }, { "f", "ana", "422 read" });
+  msgq_report report = drain(&scene);
+  CHECK(report.sent == 2 && report.failed == 1);
+  check_delivered(&scene, "d");
+  check_read(&scene, "r");
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "f"));
+  check_path(&scene, "r", "none>queued>sending>sent>read");
+  check_path(&scene, "f", "none>queued>sending>failed");
+  scene_end(&scene);
+}
+
 /* More messages than one flush of the index of the history has, with the three statuses mixed. */
 TEST(A13_the_history_lists_many_receipts) {
   enum { count = 1800 };

@@ -11,13 +11,15 @@ extension MessageQueue {
         /// As ``sent``, with what the receiver has reported of the message already: `.delivered` or `.read`. The message gets that status as
         /// by ``MessageQueue/mark(_:as:)``, in the same commit. Another status is ignored with a warning in the log.
         public static func sent(receipt: Status) -> Outcome {
-            guard StatusRule.isReceipt(receipt) else {
-                Log.warning("ignored the receipt of an outcome: it must be delivered or read, got \(receipt)")
-                return .sent
-            }
             var outcome = MsgQueue.Outcome.sent
-            outcome.receipt = receipt
+            outcome.receipt = known(receipt)
             return Outcome(engine: outcome)
+        }
+
+        private static func known(_ receipt: Status?) -> Status? {
+            guard let receipt, !StatusRule.isReceipt(receipt) else { return receipt }
+            Log.warning("ignored the receipt of an outcome: it must be delivered or read, got \(receipt)")
+            return nil
         }
 
         /// The message was not transmitted. Uses up no retry; the drain stops.
@@ -62,10 +64,14 @@ extension MessageQueue {
             Outcome(engine: .reject(kind.engine, code: Int32(clamping: code ?? 0), text: text))
         }
 
-        /// An HTTP response: the engine decides by the status and the value of the `Retry-After` header.
-        public static func http(_ status: Int, retryAfter: String = "", text: String = "", forQueue: Bool = false) -> Outcome {
+        /// An HTTP response: the engine decides by the status and the value of the `Retry-After` header. `receipt`: as of ``sent(receipt:)``, if
+        /// the status means that the receiver has the message.
+        public static func http(
+            _ status: Int, retryAfter: String = "", text: String = "", forQueue: Bool = false, receipt: Status? = nil
+        ) -> Outcome {
             var outcome = MsgQueue.Outcome.http(Int32(clamping: status), retryAfter: retryAfter, text: text)
             outcome.retryAfterIsForQueue = forQueue
+            outcome.receipt = known(receipt)
             return Outcome(engine: outcome)
         }
     }

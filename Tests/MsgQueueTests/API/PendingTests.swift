@@ -49,7 +49,11 @@ import Testing
                 tokens.add(delivery.token)
                 return .pending
             }
-            return delivery.conversation == "wrong" ? .sent(receipt: .failed) : .sent(receipt: .delivered)
+            switch delivery.conversation {
+            case "wrong": return .sent(receipt: .failed)
+            case "http": return .http(delivery.text == "no" ? 422 : 201, receipt: .read)
+            default: return .sent(receipt: .delivered)
+            }
         }
         let events = queue.events
         let id = try queue.enqueue("1")
@@ -64,6 +68,10 @@ import Testing
         #expect(delivered.status == .delivered && delivered.deliveredAt != nil && delivered.deliveredAt == delivered.sentAt)
         let wrong = try queue.enqueue("2", conversation: "wrong")
         #expect(try await eventually { try queue.message(id: wrong).status == .sent })
+        let response = try queue.enqueue("yes", conversation: "http")
+        #expect(try await eventually { try queue.message(id: response).status == .read })
+        let refused = try queue.enqueue("no", conversation: "http")
+        #expect(try await eventually { try queue.message(id: refused).status == .failed })
         let later = try queue.enqueue("3", conversation: "later")
         #expect(await eventually { tokens.all.count == 1 })
         try queue.complete(tokens.all[0], with: .sent(receipt: .read))

@@ -171,6 +171,22 @@ def test_A13_a_transport_reports_a_receipt_at_once(opened: Opener) -> None:
     assert reached == [Status.QUEUED, Status.SENDING, Status.SENT, Status.DELIVERED]
 
 
+def test_A13_an_http_response_has_a_receipt(opened: Opener) -> None:
+    answers = {"d": (200, Status.DELIVERED), "r": (201, Status.READ), "s": (204, None), "f": (422, Status.READ)}
+
+    def answer(delivery: msgqueue.Delivery) -> Outcome:
+        status, receipt = answers[delivery.id]
+        return Outcome.http(status, receipt=receipt)
+
+    queue = opened(transport=answer, mode=Mode.MANUAL, direct=False)
+    for id in answers:
+        queue.enqueue("hello", id=id)
+    assert queue.drain().sent == 3
+    assert [queue.get(id).status for id in answers] == [Status.DELIVERED, Status.READ, Status.SENT, Status.FAILED]
+    with pytest.raises(msgqueue.InvalidError, match="receipt"):
+        Outcome.http(200, receipt=Status.SENT)
+
+
 def test_A13_a_coroutine_and_a_later_answer_report_a_receipt(store: Path) -> None:
     async def read(_: object) -> Outcome:
         return Outcome.sent(receipt=Status.READ)

@@ -151,7 +151,13 @@ class Outcome:
 
     @classmethod
     def http(
-        cls, status: int, headers: Headers | None = None, *, text: str = "", retry_after_queue: bool = False
+        cls,
+        status: int,
+        headers: Headers | None = None,
+        *,
+        text: str = "",
+        retry_after_queue: bool = False,
+        receipt: Status | None = None,
     ) -> Outcome:
         """The receiver answered by HTTP; the engine decides by the status and the Retry-After header.
 
@@ -163,6 +169,7 @@ class Outcome:
             headers: The response's headers; names may have any case.
             text: For a developer.
             retry_after_queue: Retry-After delays the whole queue, not only this message.
+            receipt: As for `sent`, if the status means that the receiver has the message.
 
         Raises:
             InvalidError: An argument is out of range.
@@ -175,6 +182,7 @@ class Outcome:
             text=text,
             retry_after_queue=retry_after_queue,
             retry_after_header=_retry_after(headers),
+            receipt=receipt,
         )
 
     def _write(self, target: _abi.Outcome) -> None:
