@@ -136,13 +136,17 @@ extension Simulation {
     // MARK: Sending
 
     /// Begins a drain or joins the current one, like `MessageQueue.drain`. Its result is added to `report.drains` when it ends. `batch`:
-    /// the maximum number of attempts; nil: as in the options. `timeout`: nil: none. Throws `.invalid` (a batch below 1), `.noTransport`.
-    public func drain(conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil) throws(MessageQueue.Error) {
+    /// the maximum number of attempts; nil: as in the options. `timeout`: nil: none. `includeFailed`: puts the failed messages back first.
+    /// Throws `.invalid` (a batch below 1), `.noTransport`.
+    public func drain(
+        conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil, includeFailed: Bool = false
+    ) throws(MessageQueue.Error) {
         if let batch, !(1...Int(Int32.max)).contains(batch) {
             throw QueueError(.invalid, "batch must be 1 to \(Int32.max) or nil for the default, got \(batch)")
         }
         guard hasTransport else { throw QueueError(.noTransport, "no transport is set") }
-        _ = engine.scheduler.drain(conversation.map { Name($0) }, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, engine.now)
+        _ = engine.scheduler.drain(
+            conversation.map { Name($0) }, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, includesFailed: includeFailed, engine.now)
     }
 
     /// Pauses one conversation or (nil) the whole queue until `resume`.

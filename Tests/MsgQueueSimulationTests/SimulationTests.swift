@@ -46,6 +46,21 @@ import Testing
         #expect(report.statuses[id] == .sent)
     }
 
+    @Test func Q23_a_drain_includes_the_failed_messages() throws {
+        var manual = MessageQueue.Options(mode: .manual)
+        manual.direct = false
+        let simulation = try Simulation(options: manual) { delivery, _ in delivery.attempt == 1 ? .answer(.reject()) : .answer(.sent) }
+        let ids = try simulation.enqueue([MessageQueue.Draft("a", conversation: "ana"), MessageQueue.Draft("b", conversation: "ben")])
+        try simulation.drain()
+        try simulation.run(until: .seconds(10))
+        #expect(ids.map { simulation.status(of: $0) } == [.failed, .failed])
+        try simulation.drain()
+        try simulation.drain(conversation: "ana", includeFailed: true)
+        try simulation.run(until: .seconds(20))
+        #expect(ids.map { simulation.status(of: $0) } == [.sent, .failed])
+        #expect(simulation.report.drains.map(\.putBack) == [0, 0, 1] && simulation.report.drains.last?.sent == 1)
+    }
+
     @Test func X10_a_late_success_counts() throws {
         let simulation = try Simulation(options: options) { _, _ in .answer(.sent, after: .seconds(32)) }
         let id = try simulation.enqueue("hello")
