@@ -285,6 +285,63 @@ TEST_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
   end_small_disk(&scene);
 }
 
+TEST_ALONE(H13_a_conversation_can_be_deleted_on_a_full_disk) {
+  struct scene scene;
+  uint64_t deleted = 0;
+  unsigned count = reopen_on_full_disk(&scene, "8m", 1000);
+  REQUIRE(count > 100);
+  REQUIRE_OK(msgq_delete_conversation(scene.queue, "ana", &deleted));
+  CHECK_NUMBER(count, deleted + listed(&scene));
+  CHECK_NUMBER(0, (int64_t)counts_of(&scene, "ana").queued);
+  REQUIRE_OK(enqueue(&scene, "in the freed space", 2000));
+  end_small_disk(&scene);
+}
+
+TEST_ALONE(H13_failed_messages_can_be_cleared_on_a_full_disk) {
+  struct scene scene;
+  struct stub stub;
+  uint64_t deleted = 0;
+  stub_begin(&stub, MSGQ_VERDICT_REJECT);
+  unsigned count = reopen_on_full_disk(&scene, "8m", 1000);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(count, drain(&scene).failed);
+  fill_disk(&scene);
+  REQUIRE_OK(msgq_clear_failed(scene.queue, NULL, &deleted));
+  CHECK_NUMBER(count, deleted);
+  CHECK_NUMBER(0, (int64_t)counts_of(&scene, NULL).failed);
+  end_small_disk(&scene);
+}
+
+/* Titles do not take the room that is reserved for outcomes. */
+TEST_ALONE(H14_titles_on_a_full_disk_are_refused_or_kept_and_everything_is_sent) {
+  struct scene scene;
+  struct stub stub;
+  char title[256], kept[256] = "";
+  begin_small_disk(&scene, "768k");
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene_open(&scene);
+  unsigned count = enqueue_until_full(&scene);
+  fill_disk(&scene);
+  for (int round = 0; round < 500; round++) {
+    memset(title, 'a' + round % 26, 255);
+    title[255] = '\0';
+    msgq_result result = msgq_set_title(scene.queue, "ana", title);
+    if (result == MSGQ_OK) strcpy(kept, title);
+    else CHECK(result == MSGQ_STORAGE && strstr(msgq_error_detail(), "full") != NULL);
+  }
+  scene_close(&scene);
+  fill_disk(&scene);
+  stub_open(&stub, &scene);
+  msgq_conversation_page *page = NULL;
+  REQUIRE_OK(msgq_conversations(scene.queue, 0, 0, &page));
+  const char *found = msgq_conversations_at(page, 0)->title;
+  CHECK_TEXT(kept, found == NULL ? "" : found);
+  msgq_conversations_free(page);
+  CHECK_RESULT(MSGQ_OK, msgq_set_title(scene.queue, "ana", NULL));
+  CHECK_NUMBER(count, drain(&scene).sent);
+  end_small_disk(&scene);
+}
+
 /* The reserved space includes index entries and counts of long names, and metadata. The close writes all of them. */
 TEST_ALONE(D9_messages_with_long_names_and_metadata_are_sent_on_a_full_disk) {
   enum { batch = 20 };

@@ -96,6 +96,8 @@ TEST(D16_every_change_is_refused_and_changes_nothing) {
   CHECK_RESULT(MSGQ_PERMISSION, msgq_send_now(scene.queue, "a"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_mark(scene.queue, "a", MSGQ_STATUS_READ));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_clear(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_clear_failed(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_delete_conversation(scene.queue, "ana", NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_retry_all(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_retry_all_by(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_clear_failed_by(scene.queue, NULL, NULL));

@@ -22,7 +22,10 @@ final class Changes {
             throw QueueError(.notFound, "the conversation has no messages")
         }
         let isReplaced = try store.hasTitle(conversation)
-        try transactions.run(durable: true) { () throws(QueueError) in try store.setTitle(title, of: conversation) }
+        // A title must not take the room that is reserved for outcomes and deletions.
+        try transactions.run(durable: true, room: title.isEmpty ? .kept : .inLog) { () throws(QueueError) in
+            try store.setTitle(title, of: conversation)
+        }
         if isReplaced { store.scrub() }
         events.countsChanged()
     }
