@@ -1187,8 +1187,8 @@ typedef struct msgq_attempt {
    crash interrupted; the numbers show how many are missing. Less is kept of new attempts when the
    disk is full, or the files, with what unsent messages still need, are 512 KiB over
    limit_file_bytes: the first 63 bytes of a text. When they are 768 KiB over it, a failed attempt
-   replaces the earlier ones of its message except the last interrupted one, and a success removes
-   them. */
+   replaces the earlier ones of its message except the last interrupted one and the last one that
+   did not end as offline, and a success removes them. */
 typedef struct msgq_ledger msgq_ledger;
 
 /* Reads the ledger of one message. Free it with msgq_ledger_free. Reads the store. Errors:

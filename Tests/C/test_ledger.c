@@ -256,8 +256,31 @@ static void check_short_ledger(struct scene *scene, const uint32_t *expected, si
   msgq_message_free(message);
 }
 
+/* Attempts while offline do not remove why "m" failed before. */
+static void check_failure_before(struct scene *scene, struct refuser *refuser) {
+  msgq_message *message = NULL;
+  set_offline(scene);
+  for (int time = 0; time < 3; time++) {
+    REQUIRE_OK(msgq_send_now(scene->queue, "m"));
+    AWAIT(failure_of(scene, "m") == MSGQ_FAILURE_OFFLINE);
+  }
+  scene_close(scene);
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, refuse, refuser, NULL));
+  REQUIRE_OK(msgq_get(scene->queue, "m", &message));
+  CHECK_NUMBER(MSGQ_FAILURE_OFFLINE, message->failure->kind);
+  if (CHECK(message->failure_before != NULL)) {
+    CHECK(message->failure_before->kind != MSGQ_FAILURE_OFFLINE && message->failure_before->attempts == 212);
+    CHECK_NUMBER(63, strlen(message->failure_before->text));
+  }
+  msgq_message_free(message);
+  set_online(scene);
+  make_attempts(scene, refuser, 1);
+  check_short_ledger(scene, (const uint32_t[]) { 10, 213 }, 2);
+}
+
 /* The files of a queue that is opened with a smaller limit are more than 768 KiB over it. */
-TEST_ALONE(F6_X2_far_beyond_the_limit_of_the_files_a_failed_attempt_replaces_the_earlier_ones) {
+TEST_ALONE(F6_R17_X2_far_beyond_the_limit_of_the_files_a_failed_attempt_replaces_the_earlier_ones) {
   enum { others = 2000, body_size = 1500 };
   static char body[body_size];
   struct scene scene;
@@ -296,9 +319,10 @@ TEST_ALONE(F6_X2_far_beyond_the_limit_of_the_files_a_failed_attempt_replaces_the
   check_short_ledger(&scene, (const uint32_t[]) { 10, 212 }, 2);
   CHECK_NUMBER(212, attempts_of(&scene, "m"));
   CHECK(file_size(scene.path) <= before + (64 << 10));
+  check_failure_before(&scene, &refuser);
   atomic_store(&refuser.sends, 1);
   make_attempts(&scene, &refuser, 1);
   CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m"));
-  check_short_ledger(&scene, (const uint32_t[]) { 213 }, 1);
+  check_short_ledger(&scene, (const uint32_t[]) { 214 }, 1);
   scene_end(&scene);
 }

@@ -83,8 +83,8 @@ extension MessageQueue {
     /// show how many are missing.
     ///
     /// Less is kept of new attempts when the disk is full, or the files, with what unsent messages still need, are 512 KiB over
-    /// ``Options/limitFileBytes``: the first 63 bytes of a text; when they are 768 KiB over it, only the last attempt and the last interrupted
-    /// one.
+    /// ``Options/limitFileBytes``: the first 63 bytes of a text; when they are 768 KiB over it, only the last attempt, the last interrupted
+    /// one, and the last one that did not end as offline.
     ///
     /// - Throws: `.notFound`.
     public func attempts(_ id: String) throws(Error) -> [Attempt] { try engine.attempts(id).map(Attempt.init) }

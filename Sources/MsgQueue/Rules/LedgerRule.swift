@@ -23,7 +23,7 @@ enum LedgerRule {
     static func text(_ text: String, _ room: Room) -> String { LogText.prefix(text, bytes: room == .ample ? 511 : 63) }
 
     /// Returns the numbers of the attempts that are removed when the attempt `newest` is written; nil: none. The last interrupted one always
-    /// stays.
+    /// stays, and the last one that did not end as offline, which `Failure.before` shows.
     static func removed(before newest: Int64, _ room: Room) -> ClosedRange<Int64>? {
         let (first, last) = room == .none ? (0, 1) : (first, last)
         return newest - last > first ? first + 1...newest - last : nil

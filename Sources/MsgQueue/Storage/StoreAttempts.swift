@@ -56,11 +56,13 @@ extension Store {
             """
             DELETE FROM attempt WHERE seq = ?1 AND number >= ?2 AND number <= ?3
               AND number IS NOT (SELECT max(number) FROM attempt WHERE seq = ?1 AND outcome = ?4)
+              AND number IS NOT (SELECT max(number) FROM attempt WHERE seq = ?1 AND kind != ?5)
             """)
         removal.bind(1, sequence)
         removal.bind(2, removed.lowerBound)
         removal.bind(3, removed.upperBound)
         removal.bind(4, Int64(Attempt.Outcome.unknown.rawValue))
+        removal.bind(5, Int64(FailureKind.offline.rawValue))
         try removal.run()
     }
 

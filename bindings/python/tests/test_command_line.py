@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import HOSTILE, STANDARD, command, fill, hosted, msgq, statuses
-from msgqueue import MessageQueue, Status
+from msgqueue import Connectivity, MessageQueue, Mode, Outcome, Status
 from support import environment
 
 
@@ -72,6 +72,31 @@ def test_I4_one_message_is_shown(host: str, store: Path) -> None:
     assert msgq("attempts", store, "f1", "--json").rows[0]["outcome"] == "rejected"
     assert "rejected" in msgq("attempts", store, "f1").lines[1]
     assert msgq("show", store, "nobody", fails=3).errors.endswith("msgq: message not found: nobody\n")
+
+
+def test_R17_show_says_what_failed_before_a_retry_while_offline(store: Path) -> None:
+    fill(store)
+    with MessageQueue(store, mode=Mode.MANUAL, transport=lambda _: Outcome.sent()) as queue:
+        queue.set_connectivity(Connectivity.OFFLINE)
+        queue.retry("f1")
+
+    def line(id: str, name: str) -> str:
+        found = [line for line in msgq("show", store, id).lines if line.startswith(name)]
+        return found[0].removeprefix(name).strip() if found else ""
+
+    assert line("f1", "failure").startswith("No internet connection.")
+    assert line("f1", "failed before").startswith("The server did not accept this message.")
+    assert line("f2", "failure").startswith("The server did not accept this message.")
+    assert line("f2", "failed before") == ""
+    (row,) = msgq("show", store, "f1", "--json").rows
+    assert (row["failure"]["kind"], row["failure_before"]["kind"]) == ("offline", "rejected")
+
+
+def test_M15_the_variable_shows_the_steps_of_a_command(store: Path) -> None:
+    fill(store)
+    done = msgq("delete", store, "q1", "--yes", MSGQUEUE_LOG="debug")
+    assert f"{store}: message q1: deleted\n" in done.errors
+    assert "message f1: deleted" not in msgq("delete", store, "f1", "--yes").errors
 
 
 def test_I4_the_queue_as_a_whole_is_shown(host: str, store: Path) -> None:
