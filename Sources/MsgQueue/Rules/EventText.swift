@@ -20,6 +20,7 @@ package enum EventText {
             (isPaused ? "paused" : "resumed") + within(conversation) + (kind == .none ? "" : " (\(kind.word))")
         case .discarded(let id, _, let failure): "message \(id): discarded\(cause(failure))"
         case .deleted(let id, _): "message \(id): deleted"
+        case .edited(let id, _): "message \(id): edited"
         case .cleared(let conversation): "messages deleted" + within(conversation)
         case .replaced(let id, let by, _): "message \(id): replaced by message \(by)"
         case .summary, .drainProgress, .storage, .resync: nil
