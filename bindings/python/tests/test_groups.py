@@ -74,7 +74,7 @@ def test_I9_a_list_is_filtered_by_kind_and_code(queue: MessageQueue) -> None:
     assert ids(code=500, newest_first=True) == ["a2"]
     for wrong in ({"status": Status.QUEUED}, {"order": ListOrder.TIME}):
         with pytest.raises(InvalidError):
-            queue.list(kind=FailureKind.SERVER, **wrong)  # type: ignore[arg-type]
+            queue.list(kind=FailureKind.SERVER, **wrong)
     with pytest.raises(InvalidError):
         queue.list(code=2**31)
     with pytest.raises(TypeError):
