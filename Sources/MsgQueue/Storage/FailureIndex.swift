@@ -16,8 +16,18 @@ struct FailureChanges {
         var times: ClosedRange<Int64>?
     }
 
-    /// Messages that failed, again or for the first time, and have no row with it yet.
-    fileprivate(set) var failed: Set<Int64> = []
+    /// A message that failed, again or for the first time.
+    struct Failed {
+        let conversation: Name
+        /// It has a row of an earlier failure.
+        let hadFailed: Bool
+        let isDamaged: Bool
+        /// nil: not known here.
+        var attempt: Attempt?
+    }
+
+    /// By sequence number: messages whose failure is not in the table yet.
+    var failed: [Int64: Failed] = [:]
     /// What `failure_count` does not have yet.
     fileprivate(set) var groups: [Group: Change] = [:]
 
@@ -46,12 +56,14 @@ extension Store {
 
     // MARK: Changes
 
-    /// Notes a change of the status of a message, or that it failed again. nil: it is removed.
-    func noteFailure(of row: Row, _ status: MessageStatus?) throws(QueueError) {
-        if status == .failed {
-            failureChanges.failed.insert(row.sequence)
-        } else if row.progress.status == .failed {
-            failureChanges.failed.remove(row.sequence)
+    /// Notes a change of the status of a message, or that it failed again. `progress`: the new one; nil: the message is removed.
+    func noteFailure(of row: Row, _ progress: Progress?) throws(QueueError) {
+        let earlier = failureChanges.failed.isEmpty ? nil : failureChanges.failed.removeValue(forKey: row.sequence)
+        if let progress, progress.status == .failed {
+            failureChanges.failed[row.sequence] = FailureChanges.Failed(
+                conversation: row.conversation, hadFailed: earlier?.hadFailed ?? (row.progress.status == .failed),
+                isDamaged: progress.isDamaged, attempt: earlier?.attempt)
+        } else if row.progress.status == .failed || earlier?.hadFailed == true {
             try removeFailure(row.sequence)
         }
     }
@@ -64,7 +76,12 @@ extension Store {
         if let group { failureChanges.groups[group, default: FailureChanges.Change()].count -= 1 }
     }
 
-    private func insertFailure(_ sequence: Int64) throws(QueueError) {
+    private func insertFailure(_ sequence: Int64, _ failed: FailureChanges.Failed) throws(QueueError) {
+        if failed.hadFailed { try removeFailure(sequence) }
+        if let attempt = failed.attempt, attempt.kind != .none, !failed.isDamaged {
+            guard try !insertFailure(sequence, failed.conversation, attempt) else { return }
+        }
+        // From the tables. A damaged store may have a row already.
         try removeFailure(sequence)
         let insertion = try database.statement(
             "INSERT INTO failure(seq, kind, code, failed_at, conversation) \(Self.failures) AND m.seq = ?1 RETURNING kind, code, failed_at")
@@ -72,17 +89,37 @@ extension Store {
         let found = try insertion.first { () throws(QueueError) in
             (group: FailureChanges.Group(kind: insertion.int(0), code: insertion.int(1)), time: insertion.int(2))
         }
-        guard let found else { return }
-        var change = failureChanges.groups[found.group] ?? FailureChanges.Change()
+        if let found { add(found.group, at: found.time) }
+    }
+
+    /// Inserts the row of the attempt that was stored as the last one. Returns false when there is a row already.
+    private func insertFailure(_ sequence: Int64, _ conversation: Name, _ attempt: Attempt) throws(QueueError) -> Bool {
+        let most: Int64 = 1 << 53
+        let time = min(max(attempt.startedAt, 0), most) + min(max(attempt.duration ?? 0, 0), most)
+        let insertion = try database.statement(
+            "INSERT OR IGNORE INTO failure(seq, kind, code, failed_at, conversation) VALUES(?1, ?2, ?3, ?4, ?5)")
+        insertion.bind(1, sequence)
+        insertion.bind(2, Int64(attempt.kind.rawValue))
+        insertion.bind(3, Int64(attempt.code))
+        insertion.bind(4, time)
+        try insertion.bind(5, conversation.text)
+        try insertion.run()
+        guard database.changes == 1 else { return false }
+        add(FailureChanges.Group(kind: Int64(attempt.kind.rawValue), code: Int64(attempt.code)), at: time)
+        return true
+    }
+
+    private func add(_ group: FailureChanges.Group, at time: Int64) {
+        var change = failureChanges.groups[group] ?? FailureChanges.Change()
         change.count += 1
-        change.times = min(change.times?.lowerBound ?? found.time, found.time)...max(change.times?.upperBound ?? found.time, found.time)
-        failureChanges.groups[found.group] = change
+        change.times = min(change.times?.lowerBound ?? time, time)...max(change.times?.upperBound ?? time, time)
+        failureChanges.groups[group] = change
     }
 
     /// Writes what was noted, before the commit or before the tables are read.
     func writeFailures() throws(QueueError) {
         guard !failureChanges.isEmpty else { return }
-        for sequence in failureChanges.failed.sorted() { try insertFailure(sequence) }
+        for (sequence, failed) in failureChanges.failed.sorted(by: { $0.key < $1.key }) { try insertFailure(sequence, failed) }
         for (group, change) in failureChanges.groups { try write(change, of: group) }
         failureChanges = FailureChanges()
     }

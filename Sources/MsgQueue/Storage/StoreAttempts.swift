@@ -27,7 +27,7 @@ extension Store {
             }
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
             // Also if only its last attempt is another.
-            if resolution.fate == .failed { try noteFailure(of: row, .failed) }
+            if resolution.fate == .failed { try noteFailure(of: row, resolution.progress) }
             if isSent { try trimLedger(ofSent: row) }
         }
     }
@@ -51,6 +51,7 @@ extension Store {
             """)
         try attempt.bind(to: Fields(statement), of: sequence, room)
         try statement.run()
+        if !failureChanges.failed.isEmpty { failureChanges.failed[sequence]?.attempt = attempt }
         guard let removed = LedgerRule.removed(before: Int64(attempt.number), room) else { return }
         let removal = try database.statement(
             """

@@ -99,7 +99,7 @@ extension Store {
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1 else { return }
-        try noteFailure(of: row, progress.status)
+        try noteFailure(of: row, progress)
         guard progress.status != row.progress.status else { return }
         count(row, row.change(to: progress.status))
         let new = StoredStatus(progress.status, isReceived: row.isReceived)
