@@ -13,10 +13,11 @@
  *    3. Results and errors
  *    4. Basic types              msgq_queue, msgq_status, msgq_failure_kind, msgq_pair
  *    5. Opening and closing      msgq_options, msgq_open, msgq_close, msgq_close_async
- *    6. Adding messages          msgq_draft, msgq_enqueue, _enqueue_batch, _enqueue_bodies, _record
+ *    6. Adding messages          msgq_draft, msgq_enqueue, _enqueue_batch, _enqueue_bodies,
+ *                                _record, _record_batch
  *    7. Sending                  msgq_set_transport, _batch_transport, _complete, _drain, _pause
  *    8. One message              msgq_get, _edit, _update, _delete, _retry, _send_now, _mark, …
- *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
+ *    9. Many messages            msgq_list, _count, _conversations, _mark_batch, _clear, _retry_all
  *   10. Connectivity             msgq_set_connectivity, _connectivity_reason, msgq_monitor_start
  *   11. Events                   msgq_set_event_handler, msgq_poll, msgq_fd
  *   12. State and explanations   msgq_get_state, msgq_explain
@@ -182,7 +183,8 @@ typedef struct msgq_queue msgq_queue;
  *   sent      -> delivered, read  msgq_mark
  *   delivered -> read             msgq_mark
  *
- * A receipt that comes early or late never moves a status back.
+ * A recorded message begins as `delivered` (msgq_record), one's own that another device sent as
+ * `sent` (msgq_record_batch). A receipt that comes early or late never moves a status back.
  */
 typedef enum msgq_status {
   MSGQ_STATUS_QUEUED,    /* will be sent */
@@ -684,6 +686,27 @@ msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, cons
 msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender,
                         char id_out[MSGQ_ID_SIZE]);
 
+/*
+ * Puts `count` messages (0 to 1,000,000) into the history, in this order and in one transaction:
+ * received ones, as msgq_record does each, and a person's own that were sent from another device.
+ * senders[i] is the sender of drafts[i]; NULL, also `senders` itself: it is one's own. Such a
+ * message begins as `sent` (`sent_ms` is the time of the call), is never unread and never sent, and
+ * msgq_mark moves it to `delivered` and `read`. Every draft has the same struct_size.
+ *
+ * results[i], unless `results` is NULL, says what became of drafts[i]:
+ *   OK         it is stored; or a recorded message of its id is in the store, also one before it in
+ *              `drafts`, which is left as it is
+ *   DUPLICATE  nothing of it is stored: its id is that of a message that was enqueued here, or is
+ *              remembered (remember_ids_ms) of one that was sent or recorded and is gone
+ * These are no errors of the call. After an error nothing was stored; the detail about one of
+ * several drafts begins with its index, from 0. After UNKNOWN the same call may be repeated. Each
+ * message stored has its MSGQ_EVENT_STATUS. Changes the store.
+ *
+ * Errors: FULL (limit_file_bytes), TOO_LARGE.
+ */
+msgq_result msgq_record_batch(msgq_queue *queue, const msgq_draft *drafts,
+                              const char *const *senders, size_t count, msgq_result *results);
+
 /* --------------------------------------------------------------------------- 7. Sending */
 
 /* What the transport is given; valid until it returns. */
@@ -994,7 +1017,8 @@ typedef struct msgq_message {
   msgq_status status;
   const char *id;
   const char *conversation;
-  const char *sender; /* of a recorded message; NULL: a message to send */
+  const char *sender; /* of a received message; NULL: a message to send, or one's own that was
+                         recorded (msgq_record_batch) */
   const void *body;   /* NULL when not asked for (msgq_filter.without_bodies), and of a message that
                          is gone (msgq_wait) */
   size_t body_size;
@@ -1004,10 +1028,10 @@ typedef struct msgq_message {
   uint64_t sequence; /* the place in the order; grows with every enqueue, never reused */
   int64_t created_ms;
   int64_t edited_ms; /* by msgq_edit, _edit_message or _update, each time a later one; 0: never */
-  int64_t sent_ms;   /* 0: not sent */
+  int64_t sent_ms;   /* 0: not sent. Of one's own that was recorded: when it was recorded */
   /* When msgq_mark reported it; 0: not reported. Neither is before sent_ms, and read_ms is not
      before delivered_ms. A message marked as read at once has no delivered_ms. A receipt that comes
-     twice or late changes neither. Of a recorded message: when it was recorded, and when it was
+     twice or late changes neither. Of a received message: when it was recorded, and when it was
      marked as read. */
   int64_t delivered_ms;
   int64_t read_ms;
@@ -1262,7 +1286,7 @@ typedef struct msgq_counts {
   uint64_t delivered;
   uint64_t read;
   uint64_t failed;
-  uint64_t received;     /* recorded messages ... */
+  uint64_t received;     /* recorded messages with a sender ... */
   uint64_t unread;       /* ... and those of them that are not marked as read */
   uint64_t unsent_bytes; /* of the bodies of queued, sending and failed messages */
 } msgq_counts;
@@ -1364,6 +1388,27 @@ size_t msgq_conversations_size(const msgq_conversation_page *page);
 const msgq_conversation *msgq_conversations_at(const msgq_conversation_page *page, size_t index);
 
 void msgq_conversations_free(msgq_conversation_page *page);
+
+/*
+ * One receipt for `count` messages (0 to 1,000,000), as msgq_mark does each, in one transaction.
+ * results[i], unless `results` is NULL, is the result for ids[i]: OK, NOT_FOUND, CONFLICT (not sent
+ * yet) or CORRUPT (it is damaged, and left as it is). Those are no errors of the call. After an
+ * error no message was marked; the detail about an id has its index, from 0. Changes the store.
+ */
+msgq_result msgq_mark_batch(msgq_queue *queue, const char *const *ids, size_t count,
+                            msgq_status status, msgq_result *results);
+
+/*
+ * "Read up to here": a receipt for one message and for those before it of its conversation, in the
+ * order of MSGQ_ORDER_TIME. For a received message these are the received ones, for one's own those
+ * that were sent or recorded; the others, and damaged ones, are left. `count`, which may be NULL,
+ * receives how many changed their status. It marks from the oldest on, in steps between which other
+ * calls run; after an error or a crash the oldest ones are marked: call it again. Changes the
+ * store.
+ *
+ * Errors: as msgq_mark.
+ */
+msgq_result msgq_mark_up_to(msgq_queue *queue, const char *id, msgq_status status, uint64_t *count);
 
 /* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is
    being sent is removed when its attempt ends, unless that succeeds. On a full disk, after STORAGE,
@@ -1520,8 +1565,8 @@ typedef enum msgq_event_kind {
                                   when an answer did it */
   MSGQ_EVENT_RESYNC,           /* lost_events: so many were dropped, because more than 10,000
                                   waited: list again, and msgq_get_state. Messages that one call
-                                  enqueues in a row in one conversation, without ids of their own,
-                                  wait as one event */
+                                  enqueues or records in a row in one conversation, without ids of
+                                  their own, wait as one event */
   MSGQ_EVENT_REPLACED,         /* id, conversation, text: the id of the message that replaced it, of
                                   the same replace_key */
   MSGQ_EVENT_EDITED            /* id, conversation: msgq_edit, msgq_edit_message or msgq_update

@@ -25,23 +25,30 @@ public func enqueueBatch(
         let engine = try Handles.engine(queue)
         try check(count: count)
         guard count > 0 else { return }
-        let first = UnsafeRawPointer(try require(drafts, "drafts"))
-        let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
-        let batch = DraftBatch(count: count) { range throws(QueueError) in
-            var drafts: [BorrowedDraft] = []
-            drafts.reserveCapacity(range.count)
-            for index in range {
-                let place = first + index * stride
-                guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
-                    throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
-                }
-                do throws(QueueError) { drafts.append(try read(place.assumingMemoryBound(to: msgq_draft.self))) } catch {
-                    throw error.ofDraft(index, of: count)
-                }
+        try write(try engine.enqueue(try batch(drafts, count) { _, draft throws(QueueError) in try read(draft) }), to: ids_out)
+    }
+}
+
+/// Returns the drafts of a caller's array, which has at least one.
+func batch(
+    _ drafts: UnsafePointer<msgq_draft>?, _ count: Int,
+    _ read: @escaping (Int, UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft
+) throws(QueueError) -> DraftBatch {
+    let first = UnsafeRawPointer(try require(drafts, "drafts"))
+    let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
+    return DraftBatch(count: count) { range throws(QueueError) in
+        var drafts: [BorrowedDraft] = []
+        drafts.reserveCapacity(range.count)
+        for index in range {
+            let place = first + index * stride
+            guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
+                throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
             }
-            return drafts
+            do throws(QueueError) { drafts.append(try read(index, place.assumingMemoryBound(to: msgq_draft.self))) } catch {
+                throw error.ofDraft(index, of: count)
+            }
         }
-        try write(try engine.enqueue(batch), to: ids_out)
+        return drafts
     }
 }
 

@@ -49,6 +49,7 @@ TEST(bad_size_of_drafts) {
     CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
     CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, &draft, 1, NULL));
     CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "a", 1, (size_t[]) { 1 }, 1, NULL));
+    CHECK_RESULT(MSGQ_INVALID, msgq_record_batch(scene.queue, &draft, NULL, 1, NULL));
   }
   LATER(msgq_draft) later[2] = { { MSGQ_DRAFT_INIT, "" }, { MSGQ_DRAFT_INIT, "" } };
   later[0].known.struct_size = later[1].known.struct_size = sizeof later[0];
@@ -61,6 +62,10 @@ TEST(bad_size_of_drafts) {
   later[1].more[0] = 0;
   CHECK_RESULT(MSGQ_OK, msgq_enqueue_batch(scene.queue, &later[0].known, 2, NULL));
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "second"));
+  later[0].known.id = "third";
+  later[1].known.id = "fourth";
+  CHECK_RESULT(MSGQ_OK, msgq_record_batch(scene.queue, &later[0].known, NULL, 2, NULL));
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "fourth"));
   msgq_draft mixed[2] = { MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT };
   mixed[1].struct_size = sizeof later[0];
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, mixed, 2, NULL));

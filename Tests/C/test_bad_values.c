@@ -363,6 +363,9 @@ TEST(bad_values_are_named_as_they_were_given) {
     char *text = NULL;
     REFUSED_AS("count must be 0 to 1000000, got ", msgq_enqueue_batch(scene.queue, &draft, value, NULL));
     REFUSED_AS("count must be 0 to 1000000, got ", msgq_enqueue_bodies(scene.queue, &draft, "a", 1, (size_t[]) { 1 }, value, NULL));
+    REFUSED_AS("count must be 0 to 1000000, got ", msgq_record_batch(scene.queue, &draft, NULL, value, NULL));
+    REFUSED_AS("count must be 0 to 1000000, got ",
+               msgq_mark_batch(scene.queue, (const char *[]) { "a" }, value, MSGQ_STATUS_READ, NULL));
     REFUSED_AS("count must be 0 to 1000000, got ", msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, &outcome, value, NULL));
     REFUSED_AS("count must be 0 to 1000, got ", msgq_stats_text_all(&scene.queue, value, &text));
   }

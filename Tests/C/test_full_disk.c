@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -500,4 +501,59 @@ TEST_ALONE(D9_a_file_size_limit_refuses_enqueue_and_loses_nothing) {
   CHECK_NUMBER(count, drain(&scene).sent);
   CHECK_NUMBER(count, atomic_load(&stub.calls));
   scene_end(&scene);
+}
+
+/* Records `count` messages "r<number>", every second one's own, and returns the result of the call. */
+static msgq_result record_some(struct scene *scene, size_t count, msgq_result *results) {
+  static const char body[2000];
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  const char **senders = calloc(count, sizeof *senders);
+  char(*ids)[24] = calloc(count, sizeof *ids);
+  REQUIRE(drafts != NULL && senders != NULL && ids != NULL);
+  for (size_t index = 0; index < count; index++) {
+    snprintf(ids[index], sizeof ids[index], "r%zu", index);
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].id = ids[index];
+    drafts[index].conversation = "ana";
+    drafts[index].body = body;
+    drafts[index].body_size = sizeof body;
+    senders[index] = index % 2 == 0 ? "Ana" : NULL;
+  }
+  msgq_result result = msgq_record_batch(scene->queue, drafts, senders, count, results);
+  free(drafts);
+  free(senders);
+  free(ids);
+  return result;
+}
+
+TEST_ALONE(H12_on_a_full_disk_nothing_of_a_batch_is_recorded_and_receipts_work) {
+  enum { count = 200, before = 20 };
+  struct scene scene;
+  msgq_result results[count];
+  begin_small_disk(&scene, "4m");
+  scene_open(&scene);
+  REQUIRE_OK(record_some(&scene, before, NULL));
+  fill_disk(&scene);
+  for (size_t index = 0; index < count; index++) results[index] = MSGQ_INTERNAL;
+  for (int round = 0; round < 3; round++) {
+    CHECK_RESULT(MSGQ_STORAGE, record_some(&scene, count, results));
+    CHECK(strstr(msgq_error_detail(), "full") != NULL);
+    CHECK(results[0] == MSGQ_INTERNAL && results[count - 1] == MSGQ_INTERNAL);
+    msgq_counts counts = counts_of(&scene, NULL);
+    CHECK(counts.received == before / 2 && counts.sent == before / 2);
+  }
+  /* What is there needs no room, and receipts have theirs. */
+  CHECK_RESULT(MSGQ_OK, record_some(&scene, before, results));
+  CHECK_RESULT(MSGQ_OK, results[before - 1]);
+  CHECK_RESULT(MSGQ_OK, msgq_mark_batch(scene.queue, (const char *[]) { "r0", "r1", "r2" }, 3, MSGQ_STATUS_READ, NULL));
+  uint64_t marked = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_mark_up_to(scene.queue, "r18", MSGQ_STATUS_READ, &marked));
+  CHECK_NUMBER(before / 2 - 2, marked);
+  CHECK_NUMBER(0, counts_of(&scene, NULL).unread);
+  empty_disk(&scene);
+  CHECK_RESULT(MSGQ_OK, record_some(&scene, count, results));
+  for (size_t index = 0; index < count; index++) CHECK_RESULT(MSGQ_OK, results[index]);
+  msgq_counts counts = counts_of(&scene, NULL);
+  CHECK(counts.received == count / 2 && counts.sent + counts.read == count / 2);
+  end_small_disk(&scene);
 }

@@ -76,6 +76,41 @@ TEST_ALONE(Q13_a_batch_with_ids_and_conversations_needs_little_memory) { enqueue
 
 TEST_ALONE(Q13_a_batch_of_80_mib_needs_little_memory) { enqueue_large(20000, 4096, false); }
 
+TEST_ALONE(H12_Q13_a_recorded_batch_needs_little_memory) {
+  struct scene scene;
+  enum { count = 300000, size = 256 };
+  char *bodies = malloc((size_t)count * size);
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  const char **senders = calloc(count, sizeof *senders);
+  msgq_result *results = calloc(count, sizeof *results);
+  char(*texts)[32] = calloc(count, sizeof *texts);
+  REQUIRE(bodies != NULL && drafts != NULL && senders != NULL && results != NULL && texts != NULL);
+  memset(bodies, 'x', (size_t)count * size);
+  memset(results, 1, count * sizeof *results);
+  for (size_t index = 0; index < count; index++) {
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    snprintf(texts[index], sizeof texts[index], "%zu", index);
+    drafts[index].id = texts[index];
+    drafts[index].conversation = texts[index % 100];
+    drafts[index].body = bodies + index * size;
+    drafts[index].body_size = size;
+    senders[index] = index % 2 == 0 ? "Ana" : NULL;
+  }
+  scene_begin_open(&scene);
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, ignore, NULL, NULL));
+  put(&scene, "first", NULL, "x");
+  int64_t before = reset_peak();
+  REQUIRE_OK(msgq_record_batch(scene.queue, drafts, senders, count, results));
+  check_growth(before, (size_t)count * size);
+  CHECK_NUMBER(count / 2, (int64_t)counts_of(&scene, NULL).unread);
+  scene_end(&scene);
+  free(texts);
+  free(results);
+  free(senders);
+  free(drafts);
+  free(bodies);
+}
+
 /* A handler that does not return before it is let go. */
 struct listener {
   atomic_bool entered, let_go;

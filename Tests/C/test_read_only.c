@@ -87,6 +87,9 @@ TEST(D16_every_change_is_refused_and_changes_nothing) {
   CHECK_RESULT(MSGQ_PERMISSION, msgq_enqueue_batch(scene.queue, &draft, 1, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_enqueue_bodies(scene.queue, &draft, "a", 1, (size_t[]) { 1 }, 1, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_record(scene.queue, &draft, "Ana", NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_record_batch(scene.queue, &draft, NULL, 1, NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_mark_batch(scene.queue, (const char *[]) { "a" }, 1, MSGQ_STATUS_READ, NULL));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_mark_up_to(scene.queue, "a", MSGQ_STATUS_READ, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_set_title(scene.queue, "ana", "Ana"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_edit(scene.queue, "a", "x", 1));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_edit_message(scene.queue, "a", &draft, -1));

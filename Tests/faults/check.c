@@ -58,7 +58,11 @@ msgq_options check_options(const struct promises *promises) {
 static uint32_t allowed_statuses(const struct ledger *ledger, const struct message *message) {
   uint32_t final = 0, sent = MSGQ_STATUS_BIT(MSGQ_STATUS_SENT) | MSGQ_STATUS_BIT(MSGQ_STATUS_DELIVERED) | MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
   uint32_t queued = MSGQ_STATUS_BIT(MSGQ_STATUS_QUEUED), failed = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
-  if (message->is_received) return message->read_done ? MSGQ_STATUS_BIT(MSGQ_STATUS_READ) : sent & ~MSGQ_STATUS_BIT(MSGQ_STATUS_SENT);
+  if (message->is_received) {
+    if (message->read_done) return MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
+    if (!message->read_tried) return MSGQ_STATUS_BIT(message->is_own ? MSGQ_STATUS_SENT : MSGQ_STATUS_DELIVERED);
+    return message->is_own ? sent & ~MSGQ_STATUS_BIT(MSGQ_STATUS_DELIVERED) : sent & ~MSGQ_STATUS_BIT(MSGQ_STATUS_SENT);
+  }
   if (message->read_done) return MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
   /* The engine writes the beginning of an attempt before it calls the transport, which records the start. */
   if (message->starts == 0) return queued | (ledger->promises.holds ? failed : 0);
@@ -229,6 +233,7 @@ static bool check_missing(const struct ledger *ledger, const struct seen *seen, 
     if (message->batch != batch) present = absent = 0;
     batch = message->batch;
     if (batch == 0 || message->is_done || message->delete_tried || message->was_sent || message->reordered) continue;
+    if (ledger->promises.prunes && message->is_own) continue;
     if (!seen->numbers[number] && may_be_dropped(ledger, seen, number)) continue;
     if (seen->numbers[number]) present++;
     else absent++;

@@ -163,7 +163,10 @@ static msgq_result enqueue_number(struct driver *driver, uint32_t number) {
     snprintf(key, sizeof key, "k%u", message->key);
     draft.replace_key = key;
   }
-  msgq_result result = message->is_received ? msgq_record(driver->queue, &draft, "Ana", NULL) : msgq_enqueue(driver->queue, &draft, NULL);
+  msgq_result result, own = MSGQ_OK;
+  if (message->is_own) result = msgq_record_batch(driver->queue, &draft, NULL, 1, &own);
+  else result = message->is_received ? msgq_record(driver->queue, &draft, "Ana", NULL) : msgq_enqueue(driver->queue, &draft, NULL);
+  if (result == MSGQ_OK) result = own;
   expect(driver, message->is_received ? "record" : "enqueue", result,
          (message->maybe && result == MSGQ_DUPLICATE) || is_full(driver, result));
   free(body);
@@ -195,16 +198,26 @@ void driver_enqueue_again(struct driver *driver, uint32_t number) {
   enqueue_number(driver, number);
 }
 
-void driver_batch(struct driver *driver, uint32_t count, uint32_t size) {
-  msgq_draft *drafts = calloc(count, sizeof *drafts);
-  char(*ids)[32] = calloc(count, sizeof *ids), (*conversations)[16] = calloc(count, sizeof *conversations);
+/* Returns a message near a random number for which `fits` is true; -1: none. */
+static long choose(struct driver *driver, bool (*fits)(const struct message *));
+static bool is_kept(const struct message *message) { return message->is_done && message->is_received && !message->delete_tried; }
+
+/* Enqueues or records several messages, and records one that is there again. */
+static void store_batch(struct driver *driver, enum event_kind kind, uint32_t count, uint32_t size) {
+  long known = kind == EVENT_RECORD && !driver->ledger.promises.prunes ? choose(driver, is_kept) : -1;
+  msgq_draft *drafts = calloc(count + 1, sizeof *drafts);
+  const char **senders = calloc(count + 1, sizeof *senders);
+  msgq_result *results = calloc(count + 1, sizeof *results);
+  char(*ids)[32] = calloc(count + 1, sizeof *ids), (*conversations)[16] = calloc(count, sizeof *conversations);
   char **bodies = calloc(count, sizeof *bodies);
   uint32_t first = driver->next, batch = ++driver->next_batch + (first << 12);
   driver->next += count;
   for (uint32_t index = 0; index < count; index++) {
     uint32_t number = first + index;
     struct version version = { 0, size / 2 + random_below(&driver->generator, size) };
-    struct event event = { .kind = EVENT_ENQUEUE, .number = number, .conversation = (uint16_t)(number % 5), .size = version.size, .batch = batch };
+    struct event event = { .kind = (uint16_t)kind, .number = number, .conversation = (uint16_t)(number % 5), .size = version.size, .batch = batch };
+    if (kind == EVENT_RECORD && number % 3 == 1) event.result = 1;
+    else senders[index] = "Ana";
     driver_note(driver, event);
     id_of(ids[index], number);
     snprintf(conversations[index], sizeof conversations[index], "c%u", number % 5);
@@ -217,17 +230,32 @@ void driver_batch(struct driver *driver, uint32_t count, uint32_t size) {
     drafts[index].body_size = version.size;
     drafts[index].time_ms = time_of(number);
   }
-  msgq_result result = msgq_enqueue_batch(driver->queue, drafts, count, NULL);
-  expect(driver, "enqueue_batch", result, is_full(driver, result));
+  if (known >= 0) {
+    id_of(ids[count], (uint32_t)known);
+    drafts[count] = drafts[0];
+    drafts[count].id = ids[count];
+    senders[count] = "Ben";
+  }
+  bool is_record = kind == EVENT_RECORD;
+  msgq_result result = is_record ? msgq_record_batch(driver->queue, drafts, senders, count + (known >= 0 ? 1 : 0), results)
+                                 : msgq_enqueue_batch(driver->queue, drafts, count, NULL);
+  expect(driver, is_record ? "record_batch" : "enqueue_batch", result, is_full(driver, result));
   for (uint32_t index = 0; index < count; index++) {
-    driver_note(driver, (struct event){ .kind = EVENT_ENQUEUED, .number = first + index, .result = (int32_t)result });
+    if (result == MSGQ_OK && results[index] != MSGQ_OK) journal_problem(driver->journal, "record_batch refused the new id %s", ids[index]);
+    struct event event = { .kind = is_record ? EVENT_RECORDED : EVENT_ENQUEUED, .number = first + index, .result = (int32_t)result };
+    driver_note(driver, event);
     free(bodies[index]);
   }
+  if (result == MSGQ_OK && results[count] != MSGQ_OK) journal_problem(driver->journal, "record_batch refused %s, which is there", ids[count]);
   free(bodies);
   free(conversations);
   free(ids);
+  free(results);
+  free(senders);
   free(drafts);
 }
+
+void driver_batch(struct driver *driver, uint32_t count, uint32_t size) { store_batch(driver, EVENT_ENQUEUE, count, size); }
 
 /* Makes the change of a received message, or of a queued one with or without metadata. */
 static msgq_result change(struct driver *driver, const struct message *message, const char *id, uint32_t number, struct version version,
@@ -317,6 +345,51 @@ static void mark_read(struct driver *driver, uint32_t number) {
   driver_note(driver, (struct event){ .kind = EVENT_READ, .number = number });
   msgq_result result = expect(driver, "mark", msgq_mark(driver->queue, id, MSGQ_STATUS_READ), driver->ledger.promises.prunes);
   driver_note(driver, (struct event){ .kind = EVENT_READ_MARKED, .number = number, .result = (int32_t)result });
+}
+
+static bool is_sent(const struct message *message);
+static bool may_be_read(const struct message *message) { return is_kept(message) || is_sent(message); }
+
+/* One receipt for several messages. */
+static void mark_batch(struct driver *driver) {
+  enum { most = 8 };
+  uint32_t numbers[most], count = 0;
+  char ids[most][32];
+  const char *names[most];
+  msgq_result results[most] = { MSGQ_OK };
+  for (uint32_t tries = 0; tries < most; tries++) {
+    long number = choose(driver, may_be_read);
+    if (number < 0) break;
+    numbers[count] = (uint32_t)number;
+    id_of(ids[count], (uint32_t)number);
+    names[count] = ids[count];
+    driver_note(driver, (struct event){ .kind = EVENT_READ, .number = (uint32_t)number });
+    count++;
+  }
+  msgq_result result = expect(driver, "mark_batch", msgq_mark_batch(driver->queue, names, count, MSGQ_STATUS_READ, results), false);
+  for (uint32_t index = 0; index < count; index++) {
+    if (result == MSGQ_OK) expect(driver, "mark_batch", results[index], driver->ledger.promises.prunes);
+    struct event event = { .kind = EVENT_READ_MARKED, .number = numbers[index], .result = (int32_t)(result == MSGQ_OK ? results[index] : result) };
+    driver_note(driver, event);
+  }
+}
+
+/* A receipt for a recorded message and those before it of its side in its conversation. */
+static void mark_up_to(struct driver *driver) {
+  char id[32];
+  long last = choose(driver, is_kept);
+  if (last < 0) return;
+  const struct message *message = &driver->ledger.messages[last];
+  for (uint32_t number = 0; number < driver->ledger.count; number++) {
+    const struct message *other = &driver->ledger.messages[number];
+    if (!other->is_tried || other->read_tried || other->conversation != message->conversation) continue;
+    bool is_other_side = message->is_own ? other->is_received && !other->is_own : !other->is_received || other->is_own;
+    if (!is_other_side) driver_note(driver, (struct event){ .kind = EVENT_READ, .number = number });
+  }
+  driver_note(driver, (struct event){ .kind = EVENT_READ, .number = (uint32_t)last });
+  id_of(id, (uint32_t)last);
+  msgq_result result = expect(driver, "mark_up_to", msgq_mark_up_to(driver->queue, id, MSGQ_STATUS_READ, NULL), driver->ledger.promises.prunes);
+  driver_note(driver, (struct event){ .kind = EVENT_READ_MARKED, .number = (uint32_t)last, .result = (int32_t)result });
 }
 
 msgq_result driver_drain(struct driver *driver, uint32_t batch) {
@@ -449,7 +522,6 @@ static bool is_sent(const struct message *message) {
 }
 static bool is_present(const struct message *message) { return message->is_done && !message->delete_tried && message->starts == message->stops; }
 
-/* Returns a message near a random number for which `fits` is true; -1: none. */
 static long choose(struct driver *driver, bool (*fits)(const struct message *)) {
   uint32_t count = driver->ledger.count;
   if (count == 0) return -1;
@@ -496,7 +568,7 @@ static void reopen(struct driver *driver) {
   driver_open(driver);
 }
 
-/* With a probability of 27 in 60 makes a call that concerns several messages, and returns true. */
+/* With a probability of 30 in 60 makes a call that concerns several messages, and returns true. */
 static bool many_step(struct driver *driver) {
   uint32_t choice = random_below(&driver->generator, 60), conversation = random_below(&driver->generator, 5);
   if (choice < 12) enqueue_new(driver, EVENT_ENQUEUE, conversation, size_of(driver, false), 1 + random_below(&driver->generator, 3));
@@ -507,7 +579,10 @@ static bool many_step(struct driver *driver) {
   else if (choice < 22) clear_failed(driver, conversation == 0 ? all_conversations : conversation);
   else if (choice < 24) drain_failed(driver, conversation == 0 ? all_conversations : conversation);
   else if (choice < 27) set_title(driver, conversation);
-  return choice < 27;
+  else if (choice < 28) store_batch(driver, EVENT_RECORD, 2 + random_below(&driver->generator, 12), 200);
+  else if (choice < 29) mark_batch(driver);
+  else if (choice < 30) mark_up_to(driver);
+  return choice < 30;
 }
 
 /* Makes one random call. */
@@ -521,8 +596,12 @@ void scene_step(struct driver *driver, enum scene scene) {
     driver_enqueue(driver, random_below(&driver->generator, 5), size_of(driver, big));
   } else if (choice < 52) {
     driver_batch(driver, 2 + random_below(&driver->generator, 12), big ? 3000 : 200);
-  } else if (choice < 55) {
+  } else if (choice < 53) {
     driver_record(driver, random_below(&driver->generator, 5), size_of(driver, false));
+  } else if (choice < 55) {
+    /* From 64 messages on a batch writes its index entries at once. */
+    bool is_large = random_below(&driver->generator, 8) == 0;
+    store_batch(driver, EVENT_RECORD, is_large ? 64 + random_below(&driver->generator, 20) : 2 + random_below(&driver->generator, 12), 200);
   } else if (choice < 66) {
     if ((number = choose(driver, choice < 63 ? is_queued : is_recorded)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
   } else if (choice < 73) {
@@ -531,8 +610,12 @@ void scene_step(struct driver *driver, enum scene scene) {
     driver_drain(driver, 1 + random_below(&driver->generator, scene == SCENE_HISTORY ? 30 : 8));
   } else if (choice < 92) {
     if ((number = choose(driver, is_failed)) >= 0) retry(driver, (uint32_t)number);
-  } else if (choice < 95) {
+  } else if (choice < 93) {
     if ((number = choose(driver, is_sent)) >= 0) mark_read(driver, (uint32_t)number);
+  } else if (choice < 94) {
+    mark_batch(driver);
+  } else if (choice < 95) {
+    mark_up_to(driver);
   } else if (choice < 97 || (scene == SCENE_CLEAR && choice < 99)) {
     driver_clear(driver, scene == SCENE_CLEAR && random_below(&driver->generator, 4) == 0 ? all_conversations : random_below(&driver->generator, 5));
   } else {

@@ -178,7 +178,13 @@ static void call(msgq_queue **queue) {
     }
     case 5: {
       msgq_draft draft = a_draft(pairs);
+      msgq_draft drafts[5] = { draft };
+      const char *senders[5] = { text(), text(), text(), NULL, text() };
+      msgq_result results[5];
+      size_t count = byte() % 6;
+      for (size_t index = 1; index < count; index++) drafts[index] = a_draft(pairs);
       msgq_record(*queue, &draft, text(), NULL);
+      msgq_record_batch(*queue, drafts, byte() < 240 ? senders : NULL, count, byte() & 1 ? results : NULL);
       break;
     }
     case 6: {
@@ -195,7 +201,15 @@ static void call(msgq_queue **queue) {
     case 7: msgq_delete(*queue, text()); break;
     case 8: msgq_retry(*queue, text()); break;
     case 9: msgq_send_now(*queue, text()); break;
-    case 10: msgq_mark(*queue, text(), (msgq_status)number()); break;
+    case 10: {
+      const char *ids[3] = { text(), text(), text() };
+      msgq_result results[3];
+      uint64_t count = 0;
+      msgq_mark(*queue, text(), (msgq_status)number());
+      msgq_mark_batch(*queue, ids, byte() % 4, (msgq_status)(byte() % 7), results);
+      msgq_mark_up_to(*queue, text(), byte() < 200 ? MSGQ_STATUS_READ : (msgq_status)number(), &count);
+      break;
+    }
     case 11: {
       msgq_message *message = NULL;
       if (msgq_get(*queue, text(), &message) == MSGQ_OK) msgq_message_free(message);

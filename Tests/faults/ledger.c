@@ -154,6 +154,7 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
       if (!message->is_tried) {
         message->is_tried = true;
         message->is_received = event->kind == EVENT_RECORD;
+        message->is_own = event->kind == EVENT_RECORD && event->result == 1;
         message->conversation = event->conversation;
         message->batch = event->batch;
         message->key = event->key;

@@ -11,7 +11,7 @@
 enum event_kind {
   EVENT_ENQUEUE = 1, /* number, conversation, size, batch: before the call */
   EVENT_ENQUEUED,    /* number, result */
-  EVENT_RECORD,      /* number, conversation, size: a received message */
+  EVENT_RECORD,      /* number, conversation, size, batch: a received message; result 1: one's own, of another device */
   EVENT_RECORDED,
   EVENT_EDIT, /* number, version, size */
   EVENT_EDITED,
@@ -64,6 +64,7 @@ struct version {
 /* One message. "tried" means that a change may have happened, "done" that it was acknowledged. */
 struct message {
   bool is_tried, is_done, is_received;
+  bool is_own; /* with is_received: recorded as one's own */
   bool delete_tried, delete_done;
   bool delete_tried_before; /* the first before the present call that deletes several */
   bool read_tried, read_done;

@@ -95,6 +95,35 @@ static void enqueue(struct side *side, const char *conversation, enum state stat
   else if (result != MSGQ_CLOSED) problem("enqueue", result, number);
 }
 
+/* Records messages of which other threads record the same, and marks some. They are in a conversation of their own. */
+static void record_some(msgq_queue *queue, unsigned *seed) {
+  enum { count = 20 };
+  msgq_draft drafts[count];
+  const char *senders[count], *names[count];
+  char ids[count][24];
+  msgq_result results[count];
+  uint64_t marked = 0;
+  unsigned first = (unsigned)rand_r(seed) % 2000;
+  for (unsigned index = 0; index < count; index++) {
+    snprintf(ids[index], sizeof ids[index], "r%u", first + index);
+    names[index] = ids[index];
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].id = ids[index];
+    drafts[index].conversation = "recorded";
+    if (index % 4 == 0) drafts[index].time_ms = 1700000000000 + rand_r(seed) % 1000;
+    senders[index] = (first + index) % 3 == 0 ? NULL : "Ana";
+  }
+  msgq_result result = msgq_record_batch(queue, drafts, senders, count, results);
+  if (result != MSGQ_OK && result != MSGQ_CLOSED) problem("record_batch", result, first);
+  for (unsigned index = 0; index < count && result == MSGQ_OK; index++) {
+    if (results[index] != MSGQ_OK) problem("the result of a recorded message", results[index], first + index);
+  }
+  if (rand_r(seed) % 2 == 0) result = msgq_mark_batch(queue, names, count, MSGQ_STATUS_DELIVERED, results);
+  else result = msgq_mark_up_to(queue, ids[0], MSGQ_STATUS_READ, &marked);
+  /* The queue may have been closed before it recorded them. */
+  if (result != MSGQ_OK && result != MSGQ_CLOSED && result != MSGQ_NOT_FOUND) problem("receipts", result, first);
+}
+
 static void enqueue_somewhere(struct side *side, unsigned *seed) {
   char name[8];
   int which = rand_r(seed) % 12;
@@ -295,6 +324,7 @@ void call_at_random(struct side *side, unsigned *seed) {
   else if (chance < 670) change_state(side, queue, seed);
   else if (chance < 680) drain_a_little(side, queue, seed);
   else if (chance < 681) back_up(side, queue, seed);
+  else if (chance < 690) record_some(queue, seed);
   else if (chance < 700) change_received(queue, seed);
   else if (side->polled) msgq_poll(queue, rand_r(seed) % 50 == 0 ? 1 : 0, NULL);
   else msgq_fd(queue);

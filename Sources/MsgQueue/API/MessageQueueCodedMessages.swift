@@ -209,6 +209,21 @@ extension MessageQueue.Draft: Codable {
     }
 }
 
+extension MessageQueue.RecordedDraft: Codable {
+    /// Reads the value. What is absent and has a default gets it.
+    public init(from decoder: any Decoder) throws {
+        let fields = try FieldReader(decoder)
+        self.init(try fields.value("draft", or: MessageQueue.Draft([])), sender: try fields.optional("sender"))
+    }
+
+    /// Writes each property under its name.
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: FieldName.self)
+        try fields.encode(draft, forKey: "draft")
+        try fields.encodeIfPresent(sender, forKey: "sender")
+    }
+}
+
 extension MessageQueue.Filter: Codable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {

@@ -40,6 +40,11 @@ extension MessageQueue.Draft: CustomStringConvertible {
     public var description: String { list(id.map { "draft \($0)" } ?? "draft", within(conversation), "\(body.count) bytes") }
 }
 
+extension MessageQueue.RecordedDraft: CustomStringConvertible {
+    /// The draft, and who wrote it.
+    public var description: String { list("\(draft)", sender.map { "from \"\($0)\"" }) }
+}
+
 extension MessageQueue.Delivery: CustomStringConvertible {
     /// The id, the conversation, the number of the attempt and the size.
     public var description: String { list("message \(id)", within(conversation), "attempt \(attempt)", "\(body.count) bytes") }

@@ -5,7 +5,7 @@ extension MessageQueue {
         public let id: String
         /// The conversation that it belongs to; "" unless the draft named one.
         public let conversation: String
-        /// The sender of a recorded message; nil: the message was enqueued here.
+        /// The sender of a received message; nil: it was enqueued here, or is one's own that was recorded.
         public let sender: String?
         /// nil if the page was requested without bodies, and of a message that is gone (``MessageQueue/wait(for:timeout:)``).
         public let body: [UInt8]?

@@ -1,5 +1,5 @@
 extension MessageQueue {
-    // MARK: Enqueueing and recording
+    // MARK: Enqueueing
 
     /// Stores one message as `queued` and returns its id. The message then survives power loss.
     ///
@@ -41,14 +41,6 @@ extension MessageQueue {
         }
     }
 
-    /// Adds a message from another sender to the history. A second call with the same id changes nothing.
-    ///
-    /// - Throws: `.duplicate` (the id belongs to an enqueued message), `.full` (``Options/limitFileBytes``), `.tooLarge`.
-    @discardableResult
-    public func record(_ draft: Draft, sender: String) throws(Error) -> String {
-        try draft.withBorrowed { borrowed throws(Error) in try engine.record(borrowed, sender: sender) }
-    }
-
     // MARK: One message
 
     /// - Throws: `.notFound`.
@@ -73,11 +65,6 @@ extension MessageQueue {
     ///
     /// - Throws: As `retry`, and `.conflict` while paused.
     public func sendNow(_ id: String) throws(Error) { try engine.sendNow(id) }
-
-    /// Applies a receipt: `.delivered` or `.read`. A repeated or outdated receipt changes nothing.
-    ///
-    /// - Throws: `.notFound`, `.conflict` (not sent yet), `.invalid` (another status).
-    public func mark(_ id: String, as receipt: Status) throws(Error) { try engine.mark(id, as: receipt) }
 
     /// Returns the attempts of one message, oldest first: the first 4, the last 60, and the last one that a crash interrupted. The numbers
     /// show how many are missing.

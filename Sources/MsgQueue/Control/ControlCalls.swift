@@ -34,14 +34,19 @@ struct ControlCalls: Sendable {
         case .pause(let conversation): try engine.pause(conversation)
         case .resume(let conversation): try engine.resume(conversation)
         case .enqueue(let draft): return ["message": JSONValue(try enqueue([draft]).first)]
-        case .record(let draft, let sender):
-            let id = try draft.body.withBytes { body throws(QueueError) in try engine.record(draft.borrowed(body), sender: sender) }
+        case .record(let draft):
+            let id = try draft.body.withBytes { body throws(QueueError) in
+                try engine.record(draft.borrowed(body), sender: draft.sender ?? "")
+            }
             return ["message": .string(id)]
+        case .recordBatch(let drafts):
+            return Self.answer(try lend(drafts) { batch throws(QueueError) in try HistoryCalls(engine).record(batch).errors })
         case .mark(let id, let status): try engine.mark(id, as: status)
+        case .markBatch(let ids, let status): return Self.answer(try HistoryCalls(engine).mark(ids, as: status))
         case .setLifecycle(let isInBackground): try engine.setLifecycle(isInBackground: isInBackground)
         case .withdrawPrompt: try engine.withdrawPrompt()
         case .ping: break
-        case .drain, .retryAll, .clear, .clearFailed, .deleteConversation, .backup, .check, .subscribe, .unsubscribe:
+        case .drain, .retryAll, .clear, .clearFailed, .deleteConversation, .markUpTo, .backup, .check, .subscribe, .unsubscribe:
             throw QueueError(.internal, "the call does not end at once")
         }
         return [:]
@@ -54,6 +59,7 @@ struct ControlCalls: Sendable {
         case .clear(let conversation): try engine.clear(conversation)
         case .clearFailed(let filter): return ["count": .integer(try engine.clearFailed(filter))]
         case .deleteConversation(let conversation): return ["count": .integer(try engine.deleteConversation(conversation))]
+        case .markUpTo(let id, let status): return ["count": .integer(try HistoryCalls(engine).mark(upTo: id, as: status))]
         case .backup(let path):
             guard path.utf8.first == 0x2f else { throw QueueError(.invalid, "backup: path must be absolute") }
             try LongReads(engine).backup(to: path, isCancelled: isCancelled)
@@ -65,7 +71,7 @@ struct ControlCalls: Sendable {
 
     static func isJob(_ call: ControlCall) -> Bool {
         switch call {
-        case .retryAll, .clear, .clearFailed, .deleteConversation, .backup, .check: true
+        case .retryAll, .clear, .clearFailed, .deleteConversation, .markUpTo, .backup, .check: true
         default: false
         }
     }
@@ -74,6 +80,11 @@ struct ControlCalls: Sendable {
     private static func answer(_ page: [Conversation], _ limit: Int) -> JSONValue {
         let last = page.count == limit ? page.last?.last : nil
         return .object([JSONValue.Member("conversations", .array(page.map { JSONValue($0) }))] + next(last))
+    }
+
+    /// Returns the result of each part of a call that succeeded, as a word.
+    private static func answer(_ errors: some Sequence<QueueError?>) -> JSONValue {
+        ["results": .array(errors.map { .string($0.map { WireWords.word($0.code) } ?? "OK") })]
     }
 
     private static func next(_ last: Message?) -> [JSONValue.Member] {
@@ -107,13 +118,18 @@ struct ControlCalls: Sendable {
 
     /// Stores the messages in this order, all or none, and returns their ids.
     func enqueue(_ drafts: [ControlDraft]) throws(QueueError) -> [String] {
+        try lend(drafts) { batch throws(QueueError) in try engine.enqueue(batch).ids() }
+    }
+
+    /// Calls `body` with the drafts for the engine.
+    private func lend<T>(_ drafts: [ControlDraft], _ body: (DraftBatch) throws(QueueError) -> T) throws(QueueError) -> T {
         try drafts.flatMap(\.body).withBytes { bodies throws(QueueError) in
             var start = 0
             let borrowed = drafts.map { draft in
                 defer { start += draft.body.count }
                 return draft.borrowed(UnsafeRawBufferPointer(rebasing: bodies[start..<start + draft.body.count]))
             }
-            return try engine.enqueue(DraftBatch(count: borrowed.count) { Array(borrowed[$0]) }).ids()
+            return try body(DraftBatch(count: borrowed.count) { Array(borrowed[$0]) })
         }
     }
 }
@@ -126,6 +142,7 @@ extension ControlDraft {
             notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly,
             replaceKey: replaceKey, priority: priority, time: time)
         (draft.delay, draft.expiry) = (delay, expiry)
+        draft.sender = sender
         return draft
     }
 }

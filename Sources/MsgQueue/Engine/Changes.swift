@@ -3,7 +3,6 @@ final class Changes {
     private let context: EngineContext
     private let store: Store
     private let events: EventDelivery
-    private let maintenance: Maintenance
     private let transactions: Transactions
     private let writes: PendingWrites
     private let room: RoomMaker
@@ -11,7 +10,7 @@ final class Changes {
 
     init(_ parts: EngineParts) {
         (context, store, events) = (parts.context, parts.context.store, parts.events)
-        (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
+        (transactions, writes) = (parts.transactions, parts.writes)
         room = RoomMaker(parts)
         failed = FailedMessages(parts)
     }
@@ -105,22 +104,6 @@ final class Changes {
         guard let resolution = try context.core.force(row, hand, now) else { return }
         try transactions.run(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
         writes.perform(context.core.endedUnreachable(row, resolution, now))
-    }
-
-    func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) {
-        let row = try find(id, nil, .whole)
-        let status = writes.sendingSequences.contains(row.sequence) ? .sending : row.progress.status
-        let earliest = row.isReceived ? row.createdAt : row.progress.sentAt
-        let now = context.ports.wall()
-        guard let progress = try StatusRule.receipt(receipt, on: status, of: row.progress, earliest: earliest, now: now) else { return }
-        try transactions.run(durable: true) { () throws(QueueError) in try store.update(row, to: progress) }
-        if row.isReceived { maintenance.historyGrew() }
-        events.countsChanged()
-        events.emit(
-            .status(
-                StatusChange(
-                    id: row.id, conversation: row.conversation.text, from: status, to: progress.status, attempt: 0, failure: nil,
-                    at: now)))
     }
 
     // MARK: Many messages

@@ -55,6 +55,11 @@ package final class DraftBatch {
         }
     }
 
+    /// The same drafts, each changed when it is decoded. `change` gets its position, too.
+    func map(_ change: @escaping (Int, BorrowedDraft) -> BorrowedDraft) -> DraftBatch {
+        DraftBatch(count: count) { [decode] range throws(QueueError) in zip(range, try decode(range)).map(change) }
+    }
+
     /// The draft at a position from 0 to `count - 1`.
     func draft(at index: Int) throws(QueueError) -> BorrowedDraft {
         if !part.indices.contains(index - partStart) { try load(index) }

@@ -32,12 +32,8 @@ extension Engine {
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.
     package func record(_ given: BorrowedDraft, sender: String) throws(QueueError) -> String {
         var draft = given
-        (draft.notBefore, draft.expiresAt, draft.unmeteredOnly, draft.priority, draft.replaceKey) = (0, 0, false, 0, nil)
-        (draft.delay, draft.expiry) = (0, 0)
-        try DraftRule.check(draft, context.options)
-        guard !sender.isEmpty else { throw QueueError(.invalid, "sender must not be empty") }
-        try DraftRule.check(conversation: sender)
-        return try changing { () throws(QueueError) in try insertion.record(draft, sender: sender) }
+        draft.sender = sender
+        return try HistoryCalls(self).record(draft)
     }
 
     /// Gives a conversation with messages a title; "" removes it.
@@ -81,7 +77,7 @@ extension Engine {
 
     package func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) {
         try DraftRule.check(id: id)
-        try changing { () throws(QueueError) in try changes.mark(id, as: receipt) }
+        try changing { () throws(QueueError) in try receipts.mark(id, as: receipt) }
     }
 
     /// Ends an attempt that the transport left pending.

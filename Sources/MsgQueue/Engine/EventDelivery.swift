@@ -51,12 +51,12 @@ final class EventDelivery {
         queue.append(event, at: now)
     }
 
-    /// Adds the event of a message that was enqueued.
-    func enqueued(_ message: StoredBatch.Message, at now: Int64) {
+    /// Adds the event of a message that was enqueued or recorded.
+    func appeared(_ message: StoredBatch.Message, as status: MessageStatus, at now: Int64) {
         watches.changed()
-        observer?.receive(.enqueued(message.id, message.draft.conversation, at: now), at: now)
+        observer?.receive(.appeared(message.id, message.draft.conversation, as: status, at: now), at: now)
         guard handler != nil else { return }
-        queue.append(message, at: now)
+        queue.append(message, as: status, at: now)
     }
 
     /// Writes a line about this queue to the log, at the level `debug`.

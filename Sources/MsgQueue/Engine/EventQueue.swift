@@ -8,18 +8,18 @@ struct EventQueue {
 
     private enum Entry {
         case item(Item)
-        /// The events of several enqueued messages. They need no more memory than one event.
-        case enqueued(EnqueuedRun)
+        /// The events of several new messages. They need no more memory than one event.
+        case run(StoredRun)
 
         /// How many items it stands for.
-        var count: Int { if case .enqueued(let run) = self { run.count } else { 1 } }
+        var count: Int { if case .run(let run) = self { run.count } else { 1 } }
 
         /// The number of lost events when it is dropped.
         var weight: Int64 {
             switch self {
             case .item(.event(let event, _)): event.weight
             case .item(.barrier): 0
-            case .enqueued(let run): Int64(run.count)
+            case .run(let run): Int64(run.count)
             }
         }
 
@@ -41,15 +41,15 @@ struct EventQueue {
 
     mutating func append(_ event: Event, at: Int64) { append(.item(.event(event, at: at)), at) }
 
-    /// Adds the event of an enqueued message.
-    mutating func append(_ message: StoredBatch.Message, at: Int64) {
-        if first < entries.count, case .enqueued(var run) = entries[entries.count - 1], run.append(message, at: at) {
-            entries[entries.count - 1] = .enqueued(run)
+    /// Adds the event of a new message.
+    mutating func append(_ message: StoredBatch.Message, as status: MessageStatus, at: Int64) {
+        if first < entries.count, case .run(var run) = entries[entries.count - 1], run.append(message, as: status, at: at) {
+            entries[entries.count - 1] = .run(run)
             count += 1
-        } else if let run = EnqueuedRun(message, at: at) {
-            append(.enqueued(run), at)
+        } else if let run = StoredRun(message, as: status, at: at) {
+            append(.run(run), at)
         } else {
-            append(.enqueued(message.id, message.draft.conversation, at: at), at: at)
+            append(.appeared(message.id, message.draft.conversation, as: status, at: at), at: at)
         }
     }
 
@@ -90,9 +90,9 @@ struct EventQueue {
         case .item(let item):
             removeFirst()
             return item
-        case .enqueued(var run):
+        case .run(var run):
             let event = run.popFirst()
-            if run.count > 0 { entries[first] = .enqueued(run) } else { removeFirst() }
+            if run.count > 0 { entries[first] = .run(run) } else { removeFirst() }
             return .event(event, at: run.at)
         }
     }

@@ -1,5 +1,4 @@
-/// The insertion of messages: enqueued ones, of several callers in one transaction, and recorded ones received from others. Under the
-/// engine's lock, except for `enqueue`, which takes it.
+/// The insertion of enqueued messages, of several callers in one transaction. Under the engine's lock, except for `enqueue`, which takes it.
 final class Insertion {
     private let context: EngineContext
     private let store: Store
@@ -187,9 +186,7 @@ final class Insertion {
         func duplicate(_ index: Int, _ detail: String) -> QueueError {
             QueueError(.duplicate, detail).ofDraft(index, of: drafts.count)
         }
-        // Hash values need less memory than a set of the ids.
-        var hashes: [Int] = []
-        if drafts.count > 1 { hashes.reserveCapacity(drafts.count) }
+        var ids = RepeatedIDs(capacity: drafts.count)
         try drafts.forEach { index, draft throws(QueueError) in
             guard let id = draft.id else { return }
             if try store.contains(id) {
@@ -199,15 +196,11 @@ final class Insertion {
                 let end = isReceived ? "belonged to a recorded message" : "was sent or replaced recently"
                 throw duplicate(index, "id \(id) \(end) and is still remembered")
             }
-            if drafts.count > 1 { hashes.append(Name(id).hashValue) }
+            if drafts.count > 1 { ids.note(id) }
         }
-        hashes.sort()
-        let repeated = Set(zip(hashes, hashes.dropFirst()).lazy.filter { $0 == $1 }.map(\.0))
-        guard !repeated.isEmpty else { return }
-        var seen = Set<Name>()
+        guard ids.search() else { return }
         try drafts.forEach { index, draft throws(QueueError) in
-            guard let id = draft.id, repeated.contains(Name(id).hashValue) else { return }
-            guard seen.insert(Name(id)).inserted else { throw duplicate(index, "id \(id) occurs twice in the batch") }
+            if let id = draft.id, ids.isRepeated(id) { throw duplicate(index, "id \(id) occurs twice in the batch") }
         }
     }
 
@@ -279,7 +272,7 @@ final class Insertion {
                 } else if times.expiresAt != 0 {
                     maintenance.expires(at: times.expiresAt)
                 }
-                events.enqueued(message, at: now.wall)
+                events.appeared(message, as: .queued, at: now.wall)
                 announced += 1
             }
             if Log.isOn(.debug), let message = try batch.firstMessage() {
@@ -328,33 +321,5 @@ final class Insertion {
             health.report(error)
             return false
         }
-    }
-
-    // MARK: Received messages
-
-    /// Stores a received message in the history. Repeating the call with the same id changes nothing.
-    func record(_ draft: BorrowedDraft, sender: String) throws(QueueError) -> String {
-        if let id = draft.id, let known = try store.find(id, .none) {
-            guard known.isReceived else {
-                throw QueueError(.duplicate, "id \(id) belongs to a message that this queue sends")
-            }
-            return id
-        }
-        if let id = draft.id, let isReceived = try store.recentIsReceived(id, since: context.rememberedSince) {
-            guard isReceived else { throw QueueError(.duplicate, "id \(id) belonged to a message that this queue sent or replaced") }
-            return id
-        }
-        let now = context.ports.moment
-        var draft = draft
-        draft.replaceKey = nil
-        try room.checkFile(for: Store.space(for: draft))
-        try store.reserveSpace(for: Store.space(for: draft))
-        let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
-            try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
-        }
-        events.emit(.recorded(row.id, draft.conversation, at: now.wall))
-        foldIfDue()
-        events.countsChanged()
-        return row.id
     }
 }

@@ -29,10 +29,12 @@ package struct StoredBatch {
     private var places: [Int: Int64] = [:]
     private let now: Int64
     private let bits: RandomBits
+    /// Whether the draft at this position was stored. Those that were not took no sequence number.
+    private let isStored: (Int) -> Bool
 
     /// `first`: the store's next sequence number.
-    init(_ drafts: DraftBatch, first: Int64, now: Int64, bits: RandomBits) {
-        (self.drafts, self.first, self.now, self.bits) = (drafts, first, now, bits)
+    init(_ drafts: DraftBatch, first: Int64, now: Int64, bits: RandomBits, isStored: @escaping (Int) -> Bool = { _ in true }) {
+        (self.drafts, self.first, self.now, self.bits, self.isStored) = (drafts, first, now, bits, isStored)
     }
 
     /// The number of messages.
@@ -52,6 +54,7 @@ package struct StoredBatch {
     func forEach(_ body: (Message) throws(QueueError) -> Void) throws(QueueError) {
         var (next, bits) = (first, bits)
         try drafts.forEach { index, draft throws(QueueError) in
+            guard isStored(index) else { return }
             let place = places.isEmpty ? nil : places[index]
             try body(
                 Message(index: index, sequence: place ?? next, isInPlace: place != nil, draft: draft, bits: bits, now: now))

@@ -15,6 +15,8 @@ package struct BorrowedDraft {
     package var priority: Int32
     /// When the message was composed, or sent by its sender; 0: now.
     package var time: Int64
+    /// Who wrote a message that is recorded; nil: it is one's own, from another device.
+    package var sender: String?
 
     package init(
         id: String?, conversation: Name, body: UnsafeRawBufferPointer, metadata: [(key: String, value: String)],
@@ -31,6 +33,14 @@ package struct BorrowedDraft {
         self.replaceKey = replaceKey == "" ? nil : replaceKey
         self.priority = priority
         self.time = time
+    }
+
+    /// The draft of a message that is recorded, in which the fields about sending have no meaning.
+    var asRecorded: BorrowedDraft {
+        var draft = self
+        (draft.notBefore, draft.expiresAt, draft.unmeteredOnly, draft.priority, draft.replaceKey) = (0, 0, false, 0, nil)
+        (draft.delay, draft.expiry) = (0, 0)
+        return draft
     }
 }
 

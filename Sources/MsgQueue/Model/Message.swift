@@ -2,7 +2,7 @@
 package struct Message: Sendable {
     package let id: String
     package let conversation: String
-    /// The sender of a recorded message; nil: the message was enqueued here.
+    /// The sender of a received message; nil: it was enqueued here, or is one's own that was recorded.
     package let sender: String?
     /// nil if the page was requested without bodies.
     package let body: [UInt8]?

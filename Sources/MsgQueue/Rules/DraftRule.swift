@@ -66,6 +66,14 @@ package enum DraftRule {
         if !draft.metadata.isEmpty { try check(metadata: draft.metadata, options) }
     }
 
+    /// The same for a message that is recorded. Without a sender it is one's own.
+    static func check(recorded draft: borrowing BorrowedDraft, _ options: Options) throws(QueueError) {
+        try check(draft, options)
+        guard let sender = draft.sender else { return }
+        guard !sender.isEmpty else { throw QueueError(.invalid, "sender must not be empty") }
+        try check(name: sender, "sender")
+    }
+
     private static func checkNotNegative(_ time: Int64, _ name: String) throws(QueueError) {
         guard time >= 0 else {
             throw QueueError(.invalid, "\(name) must not be negative, got \(time)")

@@ -41,11 +41,13 @@ package enum StatusRule {
     /// Whether the receiver may report this status.
     package static func isReceipt(_ status: MessageStatus) -> Bool { status == .delivered || status == .read }
 
+    static func check(receipt: MessageStatus) throws(QueueError) {
+        guard isReceipt(receipt) else { throw QueueError(.invalid, "a receipt must be delivered or read, got \(receipt)") }
+    }
+
     /// Returns a message's new status after a receipt; nil: the receipt changes nothing.
     package static func receipt(_ receipt: MessageStatus, on status: MessageStatus) throws(QueueError) -> MessageStatus? {
-        guard isReceipt(receipt) else {
-            throw QueueError(.invalid, "a receipt must be delivered or read, got \(receipt)")
-        }
+        try check(receipt: receipt)
         guard rank(status) >= rank(.sent) else {
             throw QueueError(.conflict, "the message has not been sent; its status is \(status)")
         }
@@ -75,6 +77,18 @@ package enum StatusRule {
         guard let receipt, progress.status == .sent, isReceipt(receipt) else { return progress }
         return marked(progress, as: receipt, at: progress.sentAt)
     }
+
+    /// Returns the state with which a recorded message begins: one that was received is delivered; one's own, which another device sent, is
+    /// sent.
+    static func recorded(isOwn: Bool, now: Int64) -> Progress {
+        var progress = Progress()
+        progress.status = isOwn ? .sent : .delivered
+        if isOwn { progress.sentAt = max(now, 1) }
+        return progress
+    }
+
+    /// Whether one's own message in this state was recorded: it was sent, but by no attempt of this queue.
+    static func isRecorded(own status: MessageStatus, attempts: UInt32) -> Bool { rank(status) >= rank(.sent) && attempts == 0 }
 
     /// Throws unless the action is allowed for a message of that status.
     package static func check(_ action: UserAction, on status: MessageStatus) throws(QueueError) {

@@ -10,8 +10,11 @@ struct BulkInsertion {
     private var current: (name: Name, counts: Counts, last: Int64)?
     /// Rows to be inserted by the next statement. Their bodies stay in the caller's memory until the transaction ends.
     fileprivate var waiting: [(row: Row, body: UnsafeRawBufferPointer)] = []
+    /// There are recorded messages among the rows, which need entries in the index of the history.
+    fileprivate private(set) var hasHistory = false
 
     fileprivate mutating func count(_ row: Row, _ delta: Counts) {
+        if row.progress.status != .queued { hasHistory = true }
         if current?.name != row.conversation {
             endCurrent()
             current = (row.conversation, Counts(), 0)
@@ -61,6 +64,7 @@ extension Store {
         guard bulk != nil else { return }
         try insertWaiting()
         let conversations = bulk?.counted() ?? [:]
+        if bulk?.hasHistory ?? false { try addToHistory(after: foldedThrough, through: nextSequence - 1) }
         bulk = nil
         for (conversation, (counts, last)) in conversations { try addCounts(counts, last: last, to: conversation) }
         foldedThrough = nextSequence - 1
@@ -130,7 +134,7 @@ extension Store {
 extension Row {
     /// Whether the row differs from every other plain new message only in the columns `MessageColumn.plain`.
     var isPlain: Bool {
-        !isNamed && sender == nil && metadataText == nil && notBefore == 0 && expiresAt == 0 && !unmeteredOnly && priority == 0
+        !isNamed && progress.status == .queued && metadataText == nil && notBefore == 0 && expiresAt == 0 && !unmeteredOnly && priority == 0
             && replaceKey == nil && timeAt == 0 && spanBoot == 0 && startUptime == 0 && expiryUptime == 0
     }
 

@@ -48,9 +48,9 @@ struct SQL: ExpressibleByStringInterpolation {
 
         mutating func appendInterpolation(number: some BinaryInteger) { text += "\(number)" }
 
-        /// Appends the parameters of the columns, for the values of INSERT. The columns in `zero` get the literal 0 instead.
-        mutating func appendInterpolation<Column: Columns>(parameters columns: Column.Type, zero: [Column] = []) {
-            append(columns.allCases.map { zero.contains($0) ? "0" : "?\($0.parameter)" })
+        /// Appends the parameters of the columns, for the values of INSERT.
+        mutating func appendInterpolation<Column: Columns>(parameters columns: Column.Type) {
+            append(columns.allCases.map { "?\($0.parameter)" })
         }
 
         /// Appends `name = parameter` for each column, for UPDATE.

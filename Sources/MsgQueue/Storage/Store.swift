@@ -644,7 +644,7 @@ package final class Store {
     /// Bytes that a new message needs: its row, its entry in the index of ids, what the fold writes, and its part of the reserve.
     package static func space(for draft: borrowing BorrowedDraft) -> Int64 {
         let text = draft.metadata.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
-        let names = 3 * (draft.id?.utf8.count ?? 0) + 9 * draft.conversation.text.utf8.count
+        let names = 3 * (draft.id?.utf8.count ?? 0) + 9 * draft.conversation.text.utf8.count + (draft.sender?.utf8.count ?? 0)
         let content = Int64(draft.body.count) + Int64(text)
         return content + content / 4 + Int64(names) + 600 + reservePerUnsent
     }

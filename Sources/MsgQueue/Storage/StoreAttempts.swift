@@ -95,7 +95,7 @@ extension Store {
             return true
         }
         let progress = row.progress
-        if progress.sentAt != 0 {
+        if progress.sentAt != 0, !StatusRule.isRecorded(own: progress.status, attempts: progress.attempts) {
             attempts.removeAll { $0.number == progress.attempts }
             attempts.append(
                 Attempt(

@@ -44,7 +44,7 @@ extension Store {
     ) throws(QueueError) -> Row {
         try settleBulk(from: old.sequence)
         let time = takeTime(draft.time, inPlaceOf: old.sequence, now: now)
-        let row = row(of: draft, at: old.sequence, time: time, sender: nil, times, now: now, random: random)
+        let row = row(of: draft, at: old.sequence, time: time, times, now: now, random: random)
         let statement = try database.statement(
             """
             UPDATE message SET \(set: MessageColumn.allCases.filter { $0 != .seq }) WHERE seq = \(parameter: MessageColumn.seq)

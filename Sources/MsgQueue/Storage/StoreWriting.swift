@@ -3,31 +3,36 @@ extension Store {
     /// Larger bodies, in bytes, are stored in the table `large_body`.
     static let inlineBody = 1024
 
-    /// Inserts a message after all others and returns its row. With a `sender` it is a recorded message, for the history.
+    /// Inserts a message to send after all others and returns its row.
     package func insert(
-        _ draft: borrowing BorrowedDraft, sender: String? = nil, times: DraftTimes? = nil, now: Int64, random: UInt64
+        _ draft: borrowing BorrowedDraft, times: DraftTimes? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
         let sequence = try takeSequence()
-        let row = row(
-            of: draft, at: sequence, time: takeTime(draft.time, at: sequence, now: now), sender: sender,
-            times ?? DraftTimes(draft), now: now, random: random)
+        let time = takeTime(draft.time, at: sequence, now: now)
+        let row = row(of: draft, at: sequence, time: time, times ?? DraftTimes(draft), now: now, random: random)
+        return try insert(row, draft.body)
+    }
+
+    /// Inserts a new row into the table, the counts and, in a bulk insertion, the indexes.
+    func insert(_ row: Row, _ body: UnsafeRawBufferPointer) throws(QueueError) -> Row {
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
         if bulk != nil {
-            try insertInBulk(row, draft.body, delta)
+            try insertInBulk(row, body, delta)
         } else {
-            try insertRow(row, draft.body, isIndexed: false)
+            try insertRow(row, body, isIndexed: false)
             count(row, delta)
         }
         return row
     }
 
-    /// Returns the row of a new message. `time`: its `time_at`.
+    /// Returns the row of a new message. `time`: its `time_at`. The sender of the draft counts only if `isRecorded`.
     func row(
-        of draft: borrowing BorrowedDraft, at sequence: Int64, time: Int64, sender: String?, _ times: DraftTimes, now: Int64, random: UInt64
+        of draft: borrowing BorrowedDraft, at sequence: Int64, time: Int64, isRecorded: Bool = false, _ times: DraftTimes, now: Int64,
+        random: UInt64
     ) -> Row {
-        var progress = Progress()
-        if sender != nil { progress.status = .delivered }
+        let sender = isRecorded ? draft.sender : nil
+        let progress = isRecorded ? StatusRule.recorded(isOwn: sender == nil, now: now) : Progress()
         var row = Row(
             sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random),
             isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
@@ -50,9 +55,10 @@ extension Store {
         let statement = try database.statement(
             """
             INSERT INTO message(indexed, \(MessageColumn.self))
-            VALUES(?\(number: MessageColumn.allCases.count + 1), \(parameters: MessageColumn.self, zero: MessageColumn.progress))
+            VALUES(?\(number: MessageColumn.allCases.count + 1), \(parameters: MessageColumn.self))
             """)
         statement.bind(MessageColumn.count + 1, isIndexed)
+        row.progress.bind(to: Fields(statement))
         try insert(row, body, statement)
     }
 

@@ -34,8 +34,12 @@ package enum ControlCall: Sendable, Equatable {
     case backup(path: String)
     case check
     case enqueue(ControlDraft)
-    case record(ControlDraft, sender: String)
+    /// Its draft has a sender.
+    case record(ControlDraft)
+    case recordBatch([ControlDraft])
     case mark(String, as: MessageStatus)
+    case markBatch([String], as: MessageStatus)
+    case markUpTo(String, as: MessageStatus)
     case setLifecycle(isInBackground: Bool)
     case withdrawPrompt
     /// `interval`: the shortest time between two deliveries of events, in milliseconds; 0: each at once.
@@ -57,7 +61,7 @@ package struct ControlChange: Sendable, Equatable {
     }
 }
 
-/// The message of the calls `enqueue` and `record`.
+/// A message of the calls `enqueue`, `record` and `record_batch`.
 package struct ControlDraft: Sendable, Equatable {
     package var id: String?
     package var conversation = ""
@@ -73,4 +77,6 @@ package struct ControlDraft: Sendable, Equatable {
     package var replaceKey: String?
     package var priority: Int32 = 0
     package var time: Int64 = 0
+    /// Of `record_batch`; nil: it is one's own.
+    package var sender: String?
 }

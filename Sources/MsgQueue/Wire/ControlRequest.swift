@@ -66,6 +66,7 @@ package struct ControlRequest: Sendable {
         /// nil: any.
         var failureCode: Int32? { integer("code").map { Int32(clamping: $0) } }
         var limit: Int { Int(clamping: integer("limit") ?? 50) }
+        var receipt: MessageStatus { text("status").flatMap(WireWords.status) ?? .sent }
 
         func body() throws(QueueError) -> [UInt8] {
             switch (text("body"), text("body_base64")) {
@@ -114,8 +115,12 @@ package struct ControlRequest: Sendable {
         case "backup": return .backup(path: fields.text("path") ?? "")
         case "check": return .check
         case "enqueue": return .enqueue(try draft(fields))
-        case "record": return .record(try draft(fields), sender: fields.text("sender") ?? "")
-        case "mark": return .mark(fields.message, as: fields.text("status").flatMap(WireWords.status) ?? .sent)
+        case "record": return .record(try draft(fields))
+        case "record_batch": return .recordBatch(try drafts(fields.request["drafts"]?.array ?? []))
+        case "mark": return .mark(fields.message, as: fields.receipt)
+        case "mark_batch":
+            return .markBatch(fields.request["messages"]?.array?.compactMap(\.string) ?? [], as: fields.receipt)
+        case "mark_up_to": return .markUpTo(fields.message, as: fields.receipt)
         case "set_lifecycle": return .setLifecycle(isInBackground: fields.text("lifecycle") == "background")
         case "withdraw_prompt": return .withdrawPrompt
         case "subscribe":
@@ -153,6 +158,16 @@ package struct ControlRequest: Sendable {
         ControlChange(body: try fields.body(), metadata: fields.request["metadata"]?.members, time: fields.integer("time_ms") ?? 0)
     }
 
+    private static func drafts(_ given: [JSONValue]) throws(QueueError) -> [ControlDraft] {
+        var drafts: [ControlDraft] = []
+        for (index, value) in given.enumerated() {
+            do throws(QueueError) { drafts.append(try draft(Given(request: value))) } catch {
+                throw error.ofDraft(index, of: given.count)
+            }
+        }
+        return drafts
+    }
+
     private static func draft(_ fields: Given) throws(QueueError) -> ControlDraft {
         for (time, duration) in [("not_before_ms", "delay_ms"), ("expires_at_ms", "expiry_ms")] {
             guard fields.integer(time) == nil || fields.integer(duration) == nil else {
@@ -165,7 +180,7 @@ package struct ControlRequest: Sendable {
             delay: fields.integer("delay_ms") ?? 0, expiresAt: fields.integer("expires_at_ms") ?? 0,
             expiry: fields.integer("expiry_ms") ?? 0, unmeteredOnly: fields.flag("unmetered_only"),
             replaceKey: fields.text("replace_key"), priority: Int32(clamping: fields.integer("priority") ?? 0),
-            time: fields.integer("time_ms") ?? 0)
+            time: fields.integer("time_ms") ?? 0, sender: fields.text("sender"))
     }
 }
 

@@ -11,7 +11,14 @@ package struct ControlRule: Sendable {
         case words([String])
         /// An object of strings.
         case texts
+        /// An array of 1 to 1000 texts.
+        case list
+        /// An array of 1 to 1000 objects with these fields.
+        case objects([Field])
     }
+
+    /// The most elements of an array, so that a call takes not too long.
+    private static let elements = 1...1000
 
     package struct Field: Sendable {
         package let name: String
@@ -73,13 +80,13 @@ package struct ControlRule: Sendable {
                 Field(name: "unmetered_only", kind: .boolean), Field(name: "replace_key", kind: .text),
                 Field(name: "priority", kind: .integer(-100...100)), time,
             ]),
+        ControlRule(call: "record", fields: [Field(name: "sender", kind: .text, isRequired: true)] + recorded),
         ControlRule(
-            call: "record",
-            fields: [Field(name: "message", kind: .text), conversation, Field(name: "sender", kind: .text, isRequired: true)] + body + [
-                metadata, time,
-            ]),
-        ControlRule(
-            call: "mark", fields: [message, Field(name: "status", kind: .word(["delivered", "read"]), isRequired: true)]),
+            call: "record_batch",
+            fields: [Field(name: "drafts", kind: .objects([Field(name: "sender", kind: .text)] + recorded), isRequired: true)]),
+        ControlRule(call: "mark", fields: [message, receipt]),
+        ControlRule(call: "mark_batch", fields: [Field(name: "messages", kind: .list, isRequired: true), receipt]),
+        ControlRule(call: "mark_up_to", fields: [message, receipt]),
         ControlRule(
             call: "set_lifecycle", fields: [Field(name: "lifecycle", kind: .word(["foreground", "background"]), isRequired: true)]),
         ControlRule(call: "withdraw_prompt", fields: []),
@@ -104,12 +111,18 @@ package struct ControlRule: Sendable {
     ]
     /// Exactly one of the two.
     private static let body = [Field(name: "body", kind: .text), Field(name: "body_base64", kind: .text)]
+    private static let recorded = [Field(name: "message", kind: .text), conversation, Field(name: "metadata", kind: .texts), time] + body
+    private static let receipt = Field(name: "status", kind: .word(["delivered", "read"]), isRequired: true)
 
     // MARK: Checking
 
     /// Throws if a field of the request is unknown, missing, or has a wrong value.
     func check(_ members: [JSONValue.Member]) throws(QueueError) {
-        for member in members where member.key != "id" && member.key != "call" {
+        try check(fields, of: members.filter { $0.key != "id" && $0.key != "call" })
+    }
+
+    private func check(_ fields: [Field], of members: [JSONValue.Member]) throws(QueueError) {
+        for member in members {
             guard let field = fields.first(where: { Name($0.name) == Name(member.key) }) else {
                 throw QueueError(.invalid, "\(call): unknown field \(ControlRequest.shown(member.key))")
             }
@@ -143,7 +156,23 @@ package struct ControlRule: Sendable {
             guard let members = value.members, members.allSatisfy({ $0.value.string != nil }) else {
                 throw wrong(field, "must be an object whose values are strings")
             }
+        case .list:
+            guard try elements(value, field).allSatisfy({ $0.string != nil }) else { throw wrong(field, "must be an array of strings") }
+        case .objects(let parts):
+            for (index, element) in try elements(value, field).enumerated() {
+                guard let members = element.members else { throw wrong(field, "must be an array of objects") }
+                do throws(QueueError) { try check(parts, of: members) } catch {
+                    throw QueueError(error.code, "\(error.detail), in element \(index) of \(field.name)")
+                }
+            }
         }
+    }
+
+    private func elements(_ value: JSONValue, _ field: Field) throws(QueueError) -> [JSONValue] {
+        guard let elements = value.array, Self.elements.contains(elements.count) else {
+            throw wrong(field, "must be an array of \(Self.elements.lowerBound) to \(Self.elements.upperBound) elements")
+        }
+        return elements
     }
 
     private func wrong(_ field: Field, _ text: String) -> QueueError { QueueError(.invalid, "\(call): \(field.name) \(text)") }

@@ -69,6 +69,14 @@ static void history_calls(msgq_queue *queue, msgq_result expected) {
   explanation.until_ms = 4711;
   CHECK_RESULT(expected, msgq_record(queue, &draft, "ben", id));
   CHECK_TEXT("untouched", id);
+  msgq_result results[1] = { MSGQ_INTERNAL };
+  CHECK_RESULT(expected, msgq_record_batch(queue, &draft, (const char *[]) { "ben" }, 1, results));
+  CHECK_RESULT(MSGQ_INTERNAL, results[0]);
+  CHECK_RESULT(expected, msgq_mark_batch(queue, (const char *[]) { "id" }, 1, MSGQ_STATUS_READ, results));
+  CHECK_RESULT(MSGQ_INTERNAL, results[0]);
+  uint64_t count = 4711;
+  CHECK_RESULT(expected, msgq_mark_up_to(queue, "id", MSGQ_STATUS_READ, &count));
+  CHECK_NUMBER(4711, count);
   CHECK_RESULT(expected, msgq_explain(queue, "id", &explanation));
   CHECK_NUMBER(4711, explanation.until_ms);
   CHECK_RESULT(expected, msgq_conversations(queue, 0, 10, &page));

@@ -11,6 +11,7 @@ import Testing
     static let types: [String: any Value.Type] = [
         "Message": MessageQueue.Message.self, "Failure": MessageQueue.Failure.self, "Attempt": MessageQueue.Attempt.self,
         "Explanation": MessageQueue.Explanation.self, "Delivery": MessageQueue.Delivery.self, "Draft": MessageQueue.Draft.self,
+        "RecordedDraft": MessageQueue.RecordedDraft.self,
         "Filter": MessageQueue.Filter.self, "Conversation": MessageQueue.Conversation.self, "Counts": MessageQueue.Counts.self,
         "Network": MessageQueue.Network.self, "State": MessageQueue.State.self, "Prompt": MessageQueue.Prompt.self,
         "Report": MessageQueue.Report.self, "CheckReport": MessageQueue.CheckReport.self,

@@ -54,6 +54,41 @@ import Testing
         #expect(try queue.list().map(\.id) == [kept])
     }
 
+    @Test func H12_messages_are_recorded_and_marked_together() throws {
+        let queue = try MessageQueue(path: directory.store, options: manual)
+        let week = MessageQueue.Timestamp(millisecondsSince1970: 1_600_000_000_000)
+        let queued = try queue.enqueue("queued", conversation: "ana")
+        let drafts: [MessageQueue.RecordedDraft] = [
+            .init(.init("fine", conversation: "ana", id: "hers", time: week + .seconds(1)), sender: "Ana"),
+            .init(.init("how are you?", conversation: "ana", id: "mine", time: week), sender: nil),
+            .init(.init("x", id: queued), sender: "Ana"),
+        ]
+        let errors = try queue.record(drafts)
+        #expect(errors.map { $0?.code } == [nil, nil, .duplicate])
+        #expect(try queue.record(drafts).map { $0?.code } == [nil, nil, .duplicate])
+        let mine = try queue.message(id: "mine")
+        #expect(mine.status == .sent && mine.sender == nil && mine.sentAt != nil && mine.time == week)
+        #expect(try queue.message(id: "hers").sender == "Ana")
+        #expect(try queue.attempts("mine").isEmpty)
+        #expect(try queue.counts().unread == 1)
+        let receipts = try queue.mark(ids: ["mine", "nobody", queued], as: .delivered)
+        #expect(receipts.map { $0?.code } == [nil, .notFound, .conflict])
+        #expect(try queue.mark(upTo: "mine", as: .read) == 1)
+        #expect(try queue.mark(upTo: "hers", as: .read) == 1)
+        #expect(try queue.mark(upTo: "hers", as: .read) == 0)
+        #expect(try queue.counts().unread == 0)
+        #expect(refusal { try queue.mark(upTo: "nobody", as: .read) } == .notFound)
+        #expect(refusal { try queue.mark(ids: ["mine"], as: .sent) } == .invalid)
+        do throws(MessageQueue.Error) {
+            try queue.record([drafts[0], .init(.init("x"), sender: "")])
+            Issue.record("an empty sender was accepted")
+        } catch {
+            #expect(error.code == .invalid && error.detail.hasPrefix("draft 1: "))
+        }
+        #expect("\(drafts[0])" == "draft hers, conversation \"ana\", 4 bytes, from \"Ana\"")
+        #expect(try queue.record([MessageQueue.RecordedDraft]()).isEmpty)
+    }
+
     @Test func one_draft_is_enqueued_without_a_copy_of_its_body() throws {
         let draft = MessageQueue.Draft([UInt8](repeating: 1, count: 4096))
         let address = draft.body.withUnsafeBytes { $0.baseAddress }

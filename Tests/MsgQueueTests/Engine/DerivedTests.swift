@@ -103,7 +103,7 @@ import Testing
             var name = ""
             do {
                 try bytes.withUnsafeBytes { body in
-                    switch random.int(0...15) {
+                    switch random.int(0...17) {
                     case 0...2:
                         name = "enqueue"
                         for _ in 0..<random.int(1...12) { _ = try bench.engine.enqueue(DraftBatch(draft(body))) }
@@ -141,6 +141,24 @@ import Testing
                             if let id = try anyID([.sent, .delivered]) {
                                 try bench.engine.mark(id, as: random.chance(50) ? .delivered : .read)
                             }
+                        }
+                    case 16:
+                        name = "record batch"
+                        let drafts = (0..<random.int(1...100)).map { _ in
+                            var draft = draft(body)
+                            draft.sender = random.chance(60) ? "Ana" : nil
+                            return draft
+                        }
+                        let batch = DraftBatch(count: drafts.count) { places in places.map { drafts[$0] } }
+                        _ = try HistoryCalls(bench.engine).record(batch)
+                    case 17:
+                        name = "receipts"
+                        let receipt: MessageStatus = random.chance(50) ? .delivered : .read
+                        if random.chance(50) {
+                            let ids = try (0..<random.int(1...20)).compactMap { _ in try anyID() }
+                            _ = try HistoryCalls(bench.engine).mark(ids, as: receipt)
+                        } else if let id = try anyID([.sent, .delivered, .read]) {
+                            _ = try HistoryCalls(bench.engine).mark(upTo: id, as: receipt)
                         }
                     case 11:
                         name = "clear"

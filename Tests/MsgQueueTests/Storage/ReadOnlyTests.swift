@@ -40,6 +40,8 @@ import Testing
             { try queue.enqueue("x") }, { try queue.record(MessageQueue.Draft("x"), sender: "Ana") }, { try queue.edit("m1", body: "x") },
             { try queue.edit("m1", body: "x", ifEdited: nil) }, { try queue.update("m1", body: "x") },
             { try queue.delete("m1") }, { try queue.retry("m1") }, { try queue.sendNow("m1") }, { try queue.mark("m1", as: .read) },
+            { try queue.record([MessageQueue.RecordedDraft(.init("x"), sender: nil)]) }, { try queue.mark(ids: ["m1"], as: .read) },
+            { try queue.mark(upTo: "m1", as: .read) },
             { try queue.clear() }, { try queue.pause() }, { try queue.resume() }, { try queue.setTransport { _ in .sent } },
             { try queue.setTransport(nil) },
         ]

@@ -42,7 +42,7 @@ import Testing
             (#""conversation","conversation":"a""#, .conversation("a")),
             (#""set_title","conversation":"a","title":"Ana""#, .setTitle("Ana", conversation: "a")),
             (#""enqueue","body":"","time_ms":5"#, .enqueue(ControlDraft(time: 5))),
-            (#""record","sender":"Ana","body":"","time_ms":5"#, .record(ControlDraft(time: 5), sender: "Ana")),
+            (#""record","sender":"Ana","body":"","time_ms":5"#, .record(ControlDraft(time: 5, sender: "Ana"))),
             (#""stats""#, .stats), (#""stats_text""#, .statsText), (#""minutes""#, .minutes),
             (#""state""#, .state), (#""banner""#, .banner(conversation: nil)),
             (#""drain""#, .drain(conversation: nil, batch: 0, timeout: nil)),
@@ -82,9 +82,15 @@ import Testing
             (#""enqueue","body":"","delay_ms":5"#, .enqueue(ControlDraft(delay: 5))),
             (
                 #""record","message":"m","conversation":"a","sender":"Ana","body":"x""#,
-                .record(ControlDraft(id: "m", conversation: "a", body: [0x78]), sender: "Ana")
+                .record(ControlDraft(id: "m", conversation: "a", body: [0x78], sender: "Ana"))
+            ),
+            (
+                #""record_batch","drafts":[{"message":"m","sender":"Ana","body":"x","time_ms":5},{"conversation":"a","body_base64":"/w=="}]"#,
+                .recordBatch([ControlDraft(id: "m", body: [0x78], time: 5, sender: "Ana"), ControlDraft(conversation: "a", body: [0xff])])
             ),
             (#""mark","message":"m","status":"read""#, .mark("m", as: .read)),
+            (#""mark_batch","messages":["m","n"],"status":"delivered""#, .markBatch(["m", "n"], as: .delivered)),
+            (#""mark_up_to","message":"m","status":"read""#, .markUpTo("m", as: .read)),
             (#""set_lifecycle","lifecycle":"background""#, .setLifecycle(isInBackground: true)), (#""withdraw_prompt""#, .withdrawPrompt),
             (#""subscribe""#, .subscribe(Set(EventName.allCases))),
             (#""subscribe","events":["status","drain_finished"]"#, .subscribe([.status, .drainFinished])),
@@ -110,6 +116,19 @@ import Testing
                 "list: statuses must be a non-empty array of queued, sending, sent, delivered, read, failed"
             ),
             (#""mark","message":"m","status":"queued""#, "mark: status must be one of delivered, read"),
+            (#""mark_batch","messages":[],"status":"read""#, "mark_batch: messages must be an array of 1 to 1000 elements"),
+            (#""mark_batch","messages":["m",5],"status":"read""#, "mark_batch: messages must be an array of strings"),
+            (#""record_batch","drafts":{}"#, "record_batch: drafts must be an array of 1 to 1000 elements"),
+            (#""record_batch","drafts":["m"]"#, "record_batch: drafts must be an array of objects"),
+            (
+                #""record_batch","drafts":[{"body":""},{"body":"","id":"m"}]"#,
+                "record_batch: unknown field id, in element 1 of drafts"
+            ),
+            (
+                #""record_batch","drafts":[{"body":"","time_ms":"now"}]"#,
+                "record_batch: time_ms must be an integer, in element 0 of drafts"
+            ),
+            (#""record_batch","drafts":[{"body":""},{}]"#, "draft 1: body or body_base64 is missing"),
             (#""enqueue","body":"a","metadata":{"k":1}"#, "enqueue: metadata must be an object whose values are strings"),
             (#""enqueue""#, "body or body_base64 is missing"),
             (#""enqueue","body":"","body_base64":"""#, "body and body_base64 must not both be given"),

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from . import _abi, _arguments
 from .errors import InvalidError
-from .models import Draft
+from .models import Draft, RecordedDraft
+
+_Kind = TypeVar("_Kind", Draft, RecordedDraft)
 
 _SIZE = ctypes.sizeof(_abi.Draft)
 # A UUID in the memory for an id.
@@ -76,26 +78,51 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
     """Returns an array for msgq_enqueue_batch. An error names the draft by its index, from 0."""
     if isinstance(drafts, (Draft, Mapping)):
         raise TypeError("enqueue_batch needs an iterable of drafts; for one message use enqueue")
+
+    def put(target: _abi.Draft, _: int, given: object) -> None:
+        message = _draft(given)
+        fill(
+            target,
+            message.body,
+            message.conversation,
+            message.metadata,
+            message.id,
+            message.not_before,
+            message.delay,
+            message.expires_at,
+            message.unmetered_only,
+            message.replace_key,
+            message.priority,
+            message.time,
+            message.expiry,
+        )
+
+    return _filled(list(drafts), put)
+
+
+def recorded(
+    drafts: Iterable[RecordedDraft | Mapping[str, Any]],
+) -> tuple[ctypes.Array[_abi.Draft], ctypes.Array[ctypes.c_char_p]]:
+    """Returns the arrays of drafts and senders for msgq_record_batch. An error names the draft by its index, from 0."""
+    if isinstance(drafts, (RecordedDraft, Mapping)):
+        raise TypeError("record_batch needs an iterable of drafts; for one message use record")
     given = list(drafts)
+    senders = (ctypes.c_char_p * len(given))()
+
+    def put(target: _abi.Draft, index: int, given: object) -> None:
+        draft = _given(RecordedDraft, given)
+        names = (draft.conversation, draft.metadata, draft.id)
+        fill(target, draft.body, *names, None, None, None, False, None, 0, time=draft.time)
+        senders[index] = _arguments.optional_text("sender", draft.sender)
+
+    return _filled(given, put), senders
+
+
+def _filled(given: list[Any], put: Callable[[_abi.Draft, int, object], None]) -> ctypes.Array[_abi.Draft]:
     result = (_abi.Draft * len(given))()
     for index, (target, draft) in enumerate(zip(result, given)):
         try:
-            draft = _draft(draft)
-            fill(
-                target,
-                draft.body,
-                draft.conversation,
-                draft.metadata,
-                draft.id,
-                draft.not_before,
-                draft.delay,
-                draft.expires_at,
-                draft.unmetered_only,
-                draft.replace_key,
-                draft.priority,
-                draft.time,
-                draft.expiry,
-            )
+            put(target, index, draft)
         except InvalidError as problem:
             raise InvalidError(f"draft {index}: {problem.detail}") from None
         except TypeError as problem:
@@ -126,11 +153,15 @@ def made_ids(ids: ctypes.Array[Any]) -> list[str]:
 
 
 def _draft(given: object) -> Draft:
-    if isinstance(given, Draft):
+    return _given(Draft, given)
+
+
+def _given(kind: type[_Kind], given: object) -> _Kind:
+    if isinstance(given, kind):
         return given
     if isinstance(given, Mapping):
-        return Draft(**given)
-    raise TypeError(f"a draft must be a Draft or a dict, not {type(given).__name__}")
+        return kind(**given)
+    raise TypeError(f"a draft must be a {kind.__name__} or a dict, not {type(given).__name__}")
 
 
 def _fill_metadata(target: _abi.Draft, metadata: object) -> None:

@@ -40,7 +40,9 @@ SUFFIX: Final = "-control"
 _Path = Union[str, "os.PathLike[str]"]
 
 # The calls that may take any time.
-_LONG = frozenset(("drain", "retry_all", "clear", "clear_failed", "delete_conversation", "backup", "check"))
+_LONG = frozenset(
+    ("drain", "retry_all", "clear", "clear_failed", "delete_conversation", "mark_up_to", "backup", "check")
+)
 
 
 # Characters that JSON escapes by two characters, and by six.

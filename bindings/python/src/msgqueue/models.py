@@ -41,6 +41,19 @@ class Draft:
 
 
 @dataclass(frozen=True)
+class RecordedDraft:
+    """A message for `MessageQueue.record_batch`; the fields are the arguments of `MessageQueue.record`."""
+
+    body: Body
+    sender: str | None = None
+    """Who wrote it; None: it is one's own, sent from another device."""
+    conversation: str = ""
+    metadata: Mapping[str, str] | None = None
+    id: str | None = None
+    time: Time | None = None
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why the last attempt of a message failed."""
 
@@ -85,7 +98,7 @@ class Message:
     id: str
     conversation: str
     sender: str | None
-    """Of a recorded message; None: a message to send."""
+    """Of a received message; None: a message to send, or one's own that was recorded."""
     status: Status
     body: bytes | None = field(repr=False)
     """None when `list` was called with bodies=False, and of a message that is gone (`wait`, `send`)."""
@@ -113,7 +126,7 @@ class Message:
     delivered_at: datetime | None = None
     """When the receipt arrived, never before `sent`; None: none arrived before the message was read."""
     read_at: datetime | None = None
-    """When the receipt arrived, never before `sent` or `delivered_at`; of a recorded message: when it was marked."""
+    """When the receipt arrived, never before `sent` or `delivered_at`; of a received message: when it was marked."""
     retries_used: int = 0
     """Retries that count against `max_retries`; `MessageQueue.retry` starts at 0 again."""
     priority: int = 0
@@ -188,7 +201,7 @@ class Counts:
     read: int
     failed: int
     received: int
-    """Recorded messages."""
+    """Recorded messages with a sender."""
     unread: int
     """Those of them that are not marked as read."""
     unsent_bytes: int

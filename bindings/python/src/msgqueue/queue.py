@@ -16,6 +16,7 @@ from ._drains import Drains
 from ._environment import Environment
 from ._forward import forward
 from ._handle import CLOSE_TIMEOUT, Handle, block_timeout, refuse_copy
+from ._history import History
 from ._library import library, path_error
 from ._polling import Polling
 from ._queries import Queries
@@ -230,6 +231,7 @@ class MessageQueue:
         # At the end of the interpreter _handle._close_all closes it, which waits for attempts in flight.
         self._finalizer.atexit = False
         self._commands = Commands(handle)
+        self._history = History(handle)
         self._queries = Queries(handle)
         self._drains = Drains(handle, self._queries)
         self._sending = Sending(handle)
@@ -331,6 +333,7 @@ class MessageQueue:
     enqueue_batch: Final = forward("_commands", Commands.enqueue_batch)
     enqueue_bodies: Final = forward("_commands", Commands.enqueue_bodies)
     record: Final = forward("_commands", Commands.record)
+    record_batch: Final = forward("_history", History.record_batch)
 
     # ---------------------------------------------------------------- one message
 
@@ -355,6 +358,8 @@ class MessageQueue:
     conversations: Final = forward("_queries", Queries.conversations)
     conversations_by_time: Final = forward("_queries", Queries.conversations_by_time)
     set_title: Final = forward("_commands", Commands.set_title)
+    mark_batch: Final = forward("_history", History.mark_batch)
+    mark_up_to: Final = forward("_history", History.mark_up_to)
     clear: Final = forward("_commands", Commands.clear)
     delete_conversation: Final = forward("_commands", Commands.delete_conversation)
     clear_failed: Final = forward("_commands", Commands.clear_failed)

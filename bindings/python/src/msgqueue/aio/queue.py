@@ -15,8 +15,9 @@ from .._callbacks import EventHandler, logger
 from .._drains import drain_options
 from .._handle import CLOSE_TIMEOUT, block_timeout, refuse_copy
 from .._registration import require_callable
+from ..enums import Result, Status
 from ..errors import ConflictError, Error
-from ..models import BatchOptions, Draft, Message, Report
+from ..models import BatchOptions, Draft, Message, RecordedDraft, Report
 from ._attempts import BatchTransport, Transport
 from ._calls import Calls, answers, changes, changes_long, reads, reads_long
 from ._events import EventReader
@@ -251,6 +252,28 @@ class MessageQueue:
             )
         )
 
+    async def record_batch(self, drafts: Iterable[RecordedDraft | Mapping[str, Any]]) -> builtins.list[Result]:
+        """Adds up to 1,000,000 messages to the history, in this order and in one transaction.
+
+        Those without a sender are one's own that were sent from another device: their status is sent, they are never
+        unread, and `mark` moves them. The others are received ones, as for `record`.
+
+        Args:
+            drafts: RecordedDrafts, or dicts of the arguments of `record` with "body" among them.
+
+        Returns:
+            What became of each. OK: it is stored, or a recorded message of its id is there, which is left as it is.
+            DUPLICATE: nothing of it is stored, because its id is that of a message that was enqueued here, or is
+            remembered of one that is gone.
+
+        Raises:
+            Error: As `record` but DuplicateError; nothing was stored. The detail about one of several drafts begins
+                with its index, from 0.
+        """
+        # The iterable is read here, because it may belong to the loop's thread.
+        given = drafts if isinstance(drafts, (RecordedDraft, Mapping)) else builtins.list(drafts)
+        return await self._calls.change_long(lambda queue: queue.record_batch(given))
+
     # ---------------------------------------------------------------- one message
 
     get: Final = reads(PolledQueue.get)
@@ -356,6 +379,26 @@ class MessageQueue:
     conversations: Final = reads(PolledQueue.conversations)
     conversations_by_time: Final = reads(PolledQueue.conversations_by_time)
     set_title: Final = changes(PolledQueue.set_title)
+    mark_up_to: Final = changes_long(PolledQueue.mark_up_to)
+
+    async def mark_batch(self, ids: Iterable[str], status: Status) -> builtins.list[Result]:
+        """Records one receipt for up to 1,000,000 messages, in one transaction.
+
+        Args:
+            ids: The messages.
+            status: Status.DELIVERED or Status.READ.
+
+        Returns:
+            The result of each: OK, or NOT_FOUND, CONFLICT (not sent yet) or CORRUPT (damaged), where `mark` raises the
+            error of that name.
+
+        Raises:
+            InvalidError: Another status, or an id is not valid; nothing was marked.
+        """
+        # The iterable is read here, because it may belong to the loop's thread.
+        given = ids if isinstance(ids, (str, bytes)) else builtins.list(ids)
+        return await self._calls.change_long(lambda queue: queue.mark_batch(given, status))
+
     clear: Final = changes_long(PolledQueue.clear)
     delete_conversation: Final = changes_long(PolledQueue.delete_conversation)
     clear_failed: Final = changes_long(PolledQueue.clear_failed)
