@@ -146,7 +146,8 @@ extension Simulation {
         }
         guard hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         _ = engine.scheduler.drain(
-            conversation.map { Name($0) }, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, includesFailed: includeFailed, engine.now)
+            conversation.map { Name($0) }, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, includesFailed: includeFailed,
+            engine.now)
     }
 
     /// Pauses one conversation or (nil) the whole queue until `resume`.

@@ -157,7 +157,7 @@ import Testing
         let logins = ["u:x7q/9zk@h", "u:x7q?9zk@h", "u:x7q#9zk@h", "u:x7q9zk@h:x", "u:x7q 9zk@h"]
         for url in logins.map({ "http://\($0)/" }) + ["ftp://u:x7q9zk@h/"] {
             let error = #expect(throws: MessageQueue.Error.self) { try HTTPTransport(url: url) }
-            #expect(error?.message.contains("x7q") == false && error?.message.contains("9zk") == false, "\(url)")
+            #expect(error?.detail.contains("x7q") == false && error?.detail.contains("9zk") == false, "\(url)")
         }
     }
 

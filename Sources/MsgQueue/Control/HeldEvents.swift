@@ -70,7 +70,7 @@ struct HeldEvents {
 
     private static func isOfMessage(_ event: Event) -> Bool {
         switch event {
-        case .status, .deleted, .discarded, .replaced: true
+        case .status, .deleted, .discarded, .replaced, .edited: true
         default: false
         }
     }
