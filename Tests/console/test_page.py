@@ -76,7 +76,7 @@ def test_X1_X2_the_sheet_explains_and_lists_the_attempts(opened: Opener, show: S
     transport.answer("hello", Outcome.http(503, text="try later"), Outcome.sent())
     id = queue.enqueue("hello", conversation="ana", metadata={"trace": "abc"})
     page = show(queue)
-    page.see(f"{page.row(id)} .detail", "1 attempt")
+    page.see(f"{page.row(id)} .detail", "Retry 1 of 1 in 1 h · HTTP 503")
     page.press("hello", page.row(id))
     page.see("dialog .sentence", lambda text: "Until" in text)
     page.see("dialog .attempt-head", "1. Failed, to be retried server code 503")

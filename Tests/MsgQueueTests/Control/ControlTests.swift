@@ -359,7 +359,8 @@ import Testing
         for number in 2...500 { try queue.enqueue("1", conversation: "ana", id: "m\(number)") }
         #expect(try peer.call("ping") == [:] && peer.events.isEmpty)
         #expect(try peer.call("subscribe", ["events": ["status", "resync"], "interval_ms": 100]) == [:])
-        for number in 501...2_000 { try queue.enqueue("1", conversation: "ana", id: "m\(number)") }
+        // All events of one commit arrive at once.
+        _ = try queue.enqueue((501...2_000).map { MessageQueue.Draft("1", conversation: "ana", id: "m\($0)") })
         try queue.enqueue("1", conversation: "ana", id: "last")
         var lost: Int64 = 0
         var seen = 0

@@ -15,8 +15,9 @@ def test_I3_events_with_an_interval_arrive_together(opened: Opener, store: Path)
     queue = opened(mode=Mode.MANUAL)
     queue.start_control()
     with control.connect(store) as client, client.events("status", "resync", interval=0.1) as events:
-        for number in range(1_000):
-            queue.enqueue("hello", conversation="ana", id=f"m{number}")
+        queue.enqueue("first", conversation="ana")
+        # All events of one commit arrive at once.
+        queue.enqueue_batch([{"body": "hello", "conversation": "ana", "id": f"m{number}"} for number in range(999)])
         queue.enqueue("hello", conversation="ana", id="last")
         count = lost = 0
         while count + lost < 1_001:

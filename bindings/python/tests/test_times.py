@@ -179,7 +179,10 @@ def test_X4_an_expiry_counts_from_now_or_from_the_start(opened: Opener, expiry: 
 def test_X4_an_expiry_in_asyncio_and_through_the_control_socket(store: Path) -> None:
     async def run() -> None:
         async with aio.MessageQueue(store, mode=Mode.MANUAL) as queue:
-            ids = [await queue.enqueue("a", expiry=60), *(await queue.enqueue_bodies(["b"], expiry=timedelta(minutes=1)))]
+            ids = [
+                await queue.enqueue("a", expiry=60),
+                *(await queue.enqueue_bodies(["b"], expiry=timedelta(minutes=1))),
+            ]
             message = await queue.send("c", timeout=0, expiry=60)
             for each in [message, *[await queue.get(id) for id in ids]]:
                 assert each.expires_at is not None

@@ -31,8 +31,8 @@ class SimulatedQueue(MessageQueue):
     """A `MessageQueue` for tests, with a clock of its own that stands still between calls.
 
     The clock moves in `advance`, and in calls that wait (`poll`, `drain`, `wait`, `send`, `close`): they do not wait,
-    the clock moves to what is due next, or to their timeout. Callbacks run in these calls, on the thread that makes them. Use the queue
-    on one thread.
+    the clock moves to what is due next, or to their timeout. Callbacks run in these calls, on the thread that makes
+    them. Use the queue on one thread.
 
     `fileno` tells callbacks, not that something is due. `start_monitor` raises ConflictError: report connectivity with
     `set_connectivity`. `msgqueue.words.relative_time` counts from the system's time; pass it `now`.
