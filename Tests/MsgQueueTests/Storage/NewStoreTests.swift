@@ -70,8 +70,8 @@ import Testing
             state 2, message 3, message_named 5, message_queued 6, message_waiting 7, message_expiring 8, message_failed 10, \
             message_failed_in 12, message_replace 13, message_conversation 14, large_body 15, in_flight 16, attempt 17, conversation 18, \
             conversation_recent 19, recent 20, recent_gone 21, history 23, history_in 24, recent_own 25, message_priority 26, \
-            message_time 27, message_time_in 28, conversation_time 29, title 30, failure 31, failure_group 32, failure_group_in 33, \
-            failure_count 34, message_scheduled 36, message_due 37
+            message_time 27, message_time_in 28, conversation_time 29, title 30, failure 32, failure_group 33, failure_group_in 34, \
+            failure_count 35, message_scheduled 36, message_due 37
             """
         ),
         (
