@@ -106,6 +106,7 @@ final class Recording {
         var announced = 0
         do throws(QueueError) {
             try stored.forEach { message throws(QueueError) in
+                if announced == 0 { events.log(EventText.recorded(count, message.id, message.draft.conversation)) }
                 let progress = StatusRule.recorded(isOwn: message.draft.sender == nil, now: now.wall)
                 events.appeared(message, as: progress.status, at: now.wall)
                 announced += 1

@@ -34,6 +34,13 @@ package enum EventText {
             : "\(count) messages enqueued, the first is message \(id)\(within(conversation.text))"
     }
 
+    /// Returns the line of messages that one call recorded. `id`, `conversation`: of the first of them.
+    package static func recorded(_ count: Int, _ id: String, _ conversation: Name) -> String {
+        count == 1
+            ? "message \(id): recorded\(within(conversation.text))"
+            : "\(count) messages recorded, the first is message \(id)\(within(conversation.text))"
+    }
+
     /// Returns the line of an attempt whose outcome is unknown, because the process ended during it.
     package static func interrupted(_ id: String, _ resolution: Resolution) -> String {
         "message \(id): attempt \(resolution.attempt?.number ?? 0) was interrupted: \(resolution.fate)"
