@@ -208,6 +208,8 @@ package struct Explainer<Queue: QueuedMessages> {
             let isSure = try cause.reason == .holding ? isWithin(later.budget, head, later) : hasAtMost(later.budget, head)
             return isSure ? .next : .trigger
         case .trigger, .behind, .blocked, .metered: return next.reason
+        // The store is only looked at: the program that sends does it then.
+        case .noTransport: return .next
         default: return .person
         }
     }

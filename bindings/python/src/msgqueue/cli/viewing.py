@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
@@ -206,29 +205,11 @@ def explain(session: Session, arguments: Namespace) -> int:
         tables.objects((answer,))
     else:
         if not session.has_owner and answer["reason"] == "no_transport":
-            # The store that was opened here sends nothing: that is true of every message.
-            tables.write(escaped(f"{_cause(session, arguments.message)}No program has the store open.") + "\n")
+            tables.write("No program has the store open.\n")
             return exits.DONE
         behind = f" Before it: {answer['behind']}." if answer["behind"] else ""
         tables.write(escaped(f"{answer['text']}{behind}") + "\n")
     return exits.DONE
-
-
-def _cause(session: Session, id: str) -> str:
-    """Returns what a queued message waits for, also when its program runs: a time, or another message; "": nothing."""
-    message = session.call("get", message=id)
-    now = time.time() * 1000
-    if 0 < message["expires_at_ms"] <= now:
-        return f"It expired {tables.instant(message['expires_at_ms'])}. "
-    if message["not_before_ms"] > now:
-        return f"It is scheduled for {tables.instant(message['not_before_ms'])}. "
-    if message["next_attempt_ms"] > now:
-        return f"The last attempt failed. It is tried again {tables.instant(message['next_attempt_ms'])}. "
-    first = session.call("list", conversation=message["conversation"], statuses=["queued", "sending"], limit=1)
-    for other in first["messages"]:
-        if other["sequence"] < message["sequence"]:
-            return f"Waiting for another message in this conversation. Before it: {other['id']}. "
-    return ""
 
 
 def attempts(session: Session, arguments: Namespace) -> int:

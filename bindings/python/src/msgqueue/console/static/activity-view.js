@@ -128,7 +128,8 @@ function percentile({ latencies, latency_bounds_ms: bounds, latency_max_ms: max 
 
 function throughput(minutes) {
   const sum = (name) => minutes.reduce((total, minute) => total + minute[name], 0);
-  const summary = `${plural(sum("sent"))} sent, ${count(sum("enqueued"))} enqueued, ${plural(sum("failed_attempts"), "failed attempt")}`;
+  const failed = plural(sum("failed_attempts"), "failed attempt");
+  const summary = `${plural(sum("sent"))} sent, ${count(sum("enqueued"))} enqueued, ${failed}`;
   const rows = minutes.map((minute) => [
     exactTime(minute.start_ms),
     `${count(minute.sent)} sent, ${count(minute.enqueued)} enqueued, ${count(minute.failed_attempts)} failed`,

@@ -27,7 +27,7 @@ export class Queue extends EventTarget {
     this.connection = "connecting";
     this.state = null;
     this.counts = null;
-    /** The conversation in view, or null, with its own counts and banner, its title, and whether it is paused (null: unknown). */
+    /** The conversation in view, or null: its counts, banner and title, and whether it is paused (null: unknown). */
     this.scope = { conversation: null, counts: null, banner: "", title: null, paused: null };
     /** Messages whose retry was asked for and has not ended, with the time of the request. */
     this.retrying = new Map();
