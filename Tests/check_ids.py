@@ -21,6 +21,7 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 # The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
 OPEN: dict[str, str] = {
     "I9": "the list shows of every message what it waits for",
+    "Q22": "the count of a standing prompt follows the queue",
     "X15": "what explain says of every queued message is what then happens",
     "X16": "the simulation runs the engine itself",
 }

@@ -84,10 +84,7 @@ package enum Step: Equatable, Sendable {
     case putBack(conversation: Name?, after: Int64)
     /// The drain has ended: report it, then call `finished`.
     case finish(Report.Stop)
-    /// Read what the count of a prompt needs, in steps, then call `promptPrepared`.
-    case prepareCount
-    /// Count what a yes to a prompt would send, then call `promptCounted`.
-    case countPrompt
+    case raisePrompt
     case withdrawPrompt
     /// Nothing to do before this monotonic time or the next input, whichever is first; nil: no time.
     case wait(until: Int64?)

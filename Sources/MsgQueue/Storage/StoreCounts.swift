@@ -99,6 +99,7 @@ extension Store {
     func count(_ row: Row, _ delta: Counts) {
         let isFolded = row.sequence <= foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
+        failedSum.count(row, delta)
         guard isFolded else { return }
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
         check?.changed(row.sequence, row.conversation, by: delta)
@@ -111,7 +112,6 @@ extension Store {
         check?.removed(row)
         requestedCheck?.removed(row)
         count(row, row.change(to: nil))
-        noteUnsent(from: row, to: nil)
         guard row.sequence <= foldedThrough else { return }
         if hasTimes { changedTimes.insert(row.conversation) }
         removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
@@ -236,7 +236,7 @@ extension Store {
         comparison?.finish()
         check?.rebuilt()
         requestedCheck?.rebuilt()
-        unsentSums = UnsentSums()
+        failedSum = FailedSum()
         try arrangeTimes()
         try rebuildConversations()
         try rebuildHistory()
@@ -269,7 +269,6 @@ extension Store {
         } catch {
             guard error.code == .corrupt, !error.isIndex else { throw error }
             try verifyCounts(forDamaged: row)
-            unsentSums = UnsentSums()
             return false
         }
     }
@@ -353,5 +352,13 @@ extension Store {
             return true
         }
         return found
+    }
+
+    /// Returns the number of conversations with queued messages.
+    package func queuedConversations() throws(QueueError) -> Int64 {
+        foldIfPossible()
+        try writeCounts()
+        let statement = try database.statement("SELECT count(*) FROM conversation WHERE queued > 0")
+        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 }

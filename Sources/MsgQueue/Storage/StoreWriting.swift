@@ -22,7 +22,6 @@ extension Store {
         } else {
             try insertRow(row, body, isIndexed: false)
             count(row, delta)
-            noteUnsent(from: nil, to: row)
         }
         return row
     }
@@ -106,7 +105,6 @@ extension Store {
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1 else { return }
-        noteUnsent(row, to: progress)
         try noteFailure(of: row, progress)
         guard progress.status != row.progress.status else { return }
         count(row, row.change(to: progress.status))
@@ -139,7 +137,6 @@ extension Store {
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
-        noteUnsent(from: old, to: row)
     }
 
     /// Notes that the expiry of a new message was computed by a wrong clock. It is ignored until `correctExpiry`.
@@ -171,7 +168,6 @@ extension Store {
         fields.bind(.expiresAt, row.expiresAt)
         fields.bind(.contentHash, row.contentHash)
         try statement.run()
-        noteUnsent(from: old, to: row)
         return row
     }
 

@@ -62,8 +62,7 @@ extension JSONValue {
         var members = [
             Member("messages", .integer(prompt.messages)), Member("bytes", .integer(prompt.bytes)),
             Member("oldest_ms", .integer(prompt.oldestAt)), Member("conversations", .integer(prompt.conversations)),
-            Member("timeout_ms", .integer(prompt.timeout)), Member("text", .string(Words.prompt(prompt.messages, failed: prompt.failed))),
-            Member("failed", .integer(prompt.failed)),
+            Member("timeout_ms", .integer(prompt.timeout)), Member("text", .string(Words.prompt(prompt.messages))),
         ]
         if let expiresAt { members.append(Member("expires_ms", .integer(expiresAt))) }
         self = .object(members)

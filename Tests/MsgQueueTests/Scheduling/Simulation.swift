@@ -181,11 +181,6 @@ final class Simulation: SimulationObserver {
         note(.prompt)
     }
 
-    func changesPrompt(_ prompt: Prompt) throws {
-        try checker.changesPrompt(self)
-        note(.promptChanged(prompt.messages))
-    }
-
     func withdrawsPrompt() throws {
         try checker.withdrawsPrompt(self)
         note(.promptWithdrawn)

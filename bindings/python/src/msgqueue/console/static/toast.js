@@ -1,6 +1,6 @@
 /** The toast of mode ask: connected, send what is queued? At most one is shown. */
 
-import { fill, focusOn, h, setText } from "./dom.js";
+import { fill, focusOn, h } from "./dom.js";
 import { icon } from "./icons.js";
 import { queueLink } from "./router.js";
 import { bytes, plural, relativeTime } from "./words.js";
@@ -18,29 +18,16 @@ export class Toast {
     this.timer = 0;
     /** The prompt that was answered here: it is not shown again. */
     this.answered = 0;
-    /** Whether a yes takes the failed messages along. */
-    this.withFailed = false;
-    /** The elements whose texts follow the prompt. */
-    this.texts = null;
     queue.addEventListener("state", () => this.update());
     queue.addEventListener("event:prompt_withdrawn", () => this.hide());
   }
 
-  /** Shows the prompt of the queue's state, or its new numbers, or hides the toast when there is none. */
+  /** Shows the prompt of the queue's state, or hides the toast when there is none. */
   update() {
     const { connection, state } = this.queue;
     const prompt = connection === "open" ? state?.prompt : null;
     if (!prompt || prompt.expires_ms <= Date.now()) this.hide();
-    else if (prompt.expires_ms === this.expires) this.follow(prompt);
-    else if (prompt.expires_ms !== this.answered) this.show(prompt);
-  }
-
-  /** Shows the numbers of the prompt that is shown already. Its timer and the focus stay. */
-  follow(prompt) {
-    const [, ...question] = sentences(prompt.text);
-    setText(this.texts.question, question.join(" "));
-    setText(this.texts.digest, digest(prompt));
-    this.withFailed = prompt.failed > 0;
+    else if (prompt.expires_ms !== this.expires && prompt.expires_ms !== this.answered) this.show(prompt);
   }
 
   show(prompt) {
@@ -48,9 +35,7 @@ export class Toast {
     clearTimeout(this.timer);
     this.expires = prompt.expires_ms;
     this.timer = setTimeout(() => this.hide(), prompt.expires_ms - Date.now());
-    const [title] = sentences(prompt.text);
-    this.texts = { question: h("span"), digest: h("small") };
-    this.follow(prompt);
+    const [title, ...question] = prompt.text.split(/(?<=\.) /);
     fill(
       this.region,
       h(
@@ -61,8 +46,8 @@ export class Toast {
           "div",
           { class: "toast-text" },
           h("strong", {}, title.replace(/\.$/, "")),
-          this.texts.question,
-          this.texts.digest,
+          h("span", {}, question.join(" ")),
+          h("small", {}, digest(prompt)),
         ),
         h(
           "div",
@@ -93,7 +78,7 @@ export class Toast {
   accept() {
     this.answered = this.expires;
     this.hide();
-    this.actions.sendAll(null, this.withFailed);
+    this.actions.sendAll(null);
   }
 
   async review() {
@@ -104,10 +89,6 @@ export class Toast {
       await this.actions.server.call("withdraw_prompt");
     });
   }
-}
-
-function sentences(text) {
-  return text.split(/(?<=\.) /);
 }
 
 function digest({ bytes: size, oldest_ms: oldest, conversations }) {
