@@ -32,7 +32,7 @@ def test_I4_a_list_shows_the_text_of_a_failed_message_and_its_failure(store: Pat
 
 
 def test_X1_without_an_owner_the_cause_is_told_before_the_program(store: Path) -> None:
-    later = datetime.now(timezone.utc) + timedelta(hours=2)
+    later = datetime.now(timezone.utc) + timedelta(hours=5)
     retry = RetryPolicy(ladder=[3600])
     with MessageQueue(store, transport=lambda _: Outcome.http(503), mode=Mode.AUTO, retry=retry) as queue:
         queue.enqueue("x", conversation="retry", id="tried")
@@ -40,7 +40,7 @@ def test_X1_without_an_owner_the_cause_is_told_before_the_program(store: Path) -
         wait_until(lambda: (queue.get("tried").attempts, queue.get("tried").status) == (1, Status.QUEUED))
         queue.set_connectivity(Connectivity.OFFLINE)
         queue.enqueue("x", conversation="ana", id="scheduled", not_before=later)
-        queue.enqueue("x", conversation="ana", id="behind")
+        queue.enqueue("x", conversation="retry", id="behind")
         queue.enqueue("x", conversation="ben", id="first")
     end = "No program has the store open.\n"
 
@@ -50,7 +50,7 @@ def test_X1_without_an_owner_the_cause_is_told_before_the_program(store: Path) -
     # Each with the reason first, then that nothing is sent from here.
     assert said("first") == end
     assert said("behind").startswith("Another message of this conversation goes first. ")
-    assert said("behind").endswith(" Before it: scheduled.\n")
-    assert said("scheduled").startswith("It is scheduled to be sent in 2 h. ")
+    assert said("behind").endswith(" Before it: tried.\n")
+    assert said("scheduled").startswith("It is scheduled to be sent in 5 h. ")
     assert said("tried").startswith("The last attempt failed. It is tried again in ")
     assert msgq("explain", store, "scheduled", "--json").rows[0]["reason"] == "scheduled"
