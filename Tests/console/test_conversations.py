@@ -84,14 +84,13 @@ def test_H11_a_message_that_moves_before_what_is_kept_comes_with_its_page(opened
     queue.update(ids[119], "moved", time=queue.get(ids[0]).time - timedelta(hours=1))
     page.see(".bubble:last-child .bubble-text", "text 118")
 
-
     def scroll_up() -> bool:
         page.script('document.querySelector(".chat-scroll").scrollTop = 0')
-        return page.texts(".bubble-text")[0] == "moved"
+        return page.script(BUBBLES)[0] == "moved"
 
     page.until(scroll_up, "the first message")
     # Without a gap.
-    page.see_texts(".bubble-text", ["moved", *(f"text {number}" for number in range(119))])
+    assert page.script(BUBBLES) == ["moved", *(f"text {number}" for number in range(119))]
 
 
 def test_H3_history_pages_backwards_offline(opened: Opener, show: Shower) -> None:
