@@ -772,7 +772,7 @@ TEST(A11_X1_the_state_in_the_background_is_that_of_the_skipped_message) {
     set_batches(&scene, &batcher, NULL);
     REQUIRE_OK(msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_BACKGROUND));
     set_online(&scene);
-    CHECK_NUMBER(MSGQ_REASON_TRIGGER, state_of(&scene).reason);
+    AWAIT(state_of(&scene).reason == MSGQ_REASON_TRIGGER);
     atomic_store(&batcher.skips, true);
     put(&scene, "a1", "ana", "s");
     for (int64_t end = steady_ms() + check_timeout_ms(); !was_seen && steady_ms() < end;) {
@@ -789,7 +789,7 @@ TEST(A11_X1_the_state_in_the_background_is_that_of_the_skipped_message) {
     CHECK(was_seen);
     atomic_store(&batcher.skips, false);
     AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_SENT);
-    CHECK_NUMBER(MSGQ_REASON_TRIGGER, state_of(&scene).reason);
+    AWAIT(state_of(&scene).reason == MSGQ_REASON_TRIGGER);
     scene_end(&scene);
   }
 }

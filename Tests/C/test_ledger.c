@@ -205,7 +205,7 @@ TEST(F6_X2_the_files_keep_their_limit_whatever_is_attempted) {
       }
     }
     /* What the last retry_all put back must not be attempted while it is compared. */
-    atomic_store(&refuser.end, 0);
+    REQUIRE_OK(msgq_pause(scene.queue, NULL));
     AWAIT(counts_of(&scene, NULL).sending == 0);
     msgq_filter filter = MSGQ_FILTER_INIT;
     msgq_page *page = NULL;

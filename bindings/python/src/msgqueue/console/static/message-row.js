@@ -59,9 +59,10 @@ export class MessageRow {
     this.titles.set(this.conversation, message.conversation);
     setBadge(this.badge, status);
     setTime(this.time, message.time_ms);
-    const again = stillFailing(message, this.queue.failedAgain.get(message.id));
     const reason = reasonOf(message, status, this.find);
-    setText(this.detail, status === "failed" && message.failure ? `${again}${reason}` : reason);
+    const hasFailed = status === "failed" && message.failure;
+    const again = hasFailed ? stillFailing(message, this.queue.failedAgain.get(message.id)) : "";
+    setText(this.detail, `${again}${reason}`);
     setAttribute(this.detail, "title", this.detail.textContent || null);
     setAttribute(this.detail, "data-reason", status === "queued" ? (message.explanation?.reason ?? null) : null);
     setAttribute(this.element, "data-id", message.id);

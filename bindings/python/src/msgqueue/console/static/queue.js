@@ -200,7 +200,7 @@ export class Queue extends EventTarget {
     if (began === undefined || event.to === "sending" || event.at_ms < began) return;
     this.retrying.delete(event.id);
     if (event.to !== "failed") this.failedAgain.delete(event.id);
-    else if (event.failure?.kind !== "offline") {
+    else if (event.failure && event.failure.kind !== "offline") {
       this.failedAgain.set(event.id, (this.failedAgain.get(event.id) ?? 0) + 1);
       this.dispatchEvent(new CustomEvent("still-failing", { detail: event }));
     }
