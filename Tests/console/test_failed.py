@@ -24,9 +24,7 @@ def ask(page: Page, id: str) -> None:
     page.see("dialog h2", "Message not sent")
 
 
-def test_R1_a_failed_message_shows_its_reason(
-    opened: Opener, show: Shower, transport: Transport
-) -> None:
+def test_R1_a_failed_message_shows_its_reason(opened: Opener, show: Shower, transport: Transport) -> None:
     queue = opened()
     id = fail(queue, transport)
     page = show(queue)

@@ -513,7 +513,8 @@ void driver_settle(struct driver *driver) {
 static bool is_queued(const struct message *message) {
   return message->is_done && !message->is_received && !message->delete_tried && message->starts == 0;
 }
-static bool is_recorded(const struct message *message) { return message->is_done && message->is_received && !message->delete_tried; }
+/* Own messages are recorded, but not updated. */
+static bool may_be_updated(const struct message *message) { return is_kept(message) && !message->is_own; }
 static bool is_failed(const struct message *message) {
   return message->is_done && !message->delete_tried && message->starts == message->stops && message->stops > 0 && !message->was_sent;
 }
@@ -603,7 +604,7 @@ void scene_step(struct driver *driver, enum scene scene) {
     bool is_large = random_below(&driver->generator, 8) == 0;
     store_batch(driver, EVENT_RECORD, is_large ? 64 + random_below(&driver->generator, 20) : 2 + random_below(&driver->generator, 12), 200);
   } else if (choice < 66) {
-    if ((number = choose(driver, choice < 63 ? is_queued : is_recorded)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
+    if ((number = choose(driver, choice < 63 ? is_queued : may_be_updated)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
   } else if (choice < 73) {
     if ((number = choose(driver, is_present)) >= 0) driver_delete(driver, (uint32_t)number);
   } else if (choice < 87) {

@@ -1,7 +1,7 @@
 extension MessageQueue {
     // MARK: Sending and waiting
 
-    /// Stores one message as ``enqueue(_:)-(Draft)`` does, and waits for its outcome as ``wait(for:timeout:)`` does.
+    /// Stores one message as ``enqueue(_:)->String`` does, and waits for its outcome as ``wait(for:timeout:)`` does.
     ///
     /// Whatever ends the wait, also the cancellation of the task, a message that is stored will be sent like any other.
     ///
@@ -9,7 +9,7 @@ extension MessageQueue {
     ///   - draft: The message.
     ///   - timeout: After this time it returns the message as it is then; nil: no limit.
     /// - Returns: The message, which was sent, has failed, or is queued with an explanation.
-    /// - Throws: As ``enqueue(_:)-(Draft)``, and `.conflict` (called by a transport): nothing was stored. `.closed`: the queue was closed while this
+    /// - Throws: As ``enqueue(_:)->String``, and `.conflict` (called by a transport): nothing was stored. `.closed`: the queue was closed while this
     ///   waited, or before.
     public func send(_ draft: Draft, timeout: Duration? = nil) async throws(Error) -> Message {
         try refuseWaitInTransport()

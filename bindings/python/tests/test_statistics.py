@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,10 +92,13 @@ def with_latencies(**counts: int) -> Statistics:
     """Returns statistics of messages in the latency classes of 10 ms, 1 s and the last one."""
     latencies = dict.fromkeys(LATENCY_BOUNDS, 0)
     latencies[0.01], latencies[1.0], latencies[math.inf] = counts["quick"], counts["slow"], counts["late"]
+    zeros: dict[str, Any] = dict.fromkeys(
+        ("sent_per_minute", "enqueued_per_minute", "enqueued", "attempts", "sent", "sent_bytes"), 0
+    )
+    zeros.update(dict.fromkeys(("retried", "failed", "discarded", "replaced"), 0))
     return Statistics(
         opened=datetime.now(timezone.utc),
-        **dict.fromkeys(("sent_per_minute", "enqueued_per_minute", "enqueued", "attempts", "sent", "sent_bytes"), 0),
-        **dict.fromkeys(("retried", "failed", "discarded", "replaced"), 0),
+        **zeros,
         failures={},
         latencies=latencies,
         latency_sum=0.0,
