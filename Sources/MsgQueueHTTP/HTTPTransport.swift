@@ -37,7 +37,7 @@ public final class HTTPTransport: Sendable {
     ///     are not used.
     ///   - certificate: The certificate of the client; nil: none.
     ///   - unauthorizedIsFinal: An answer 401, and a token source without a token, are final failures of the kind unauthorized; with
-    ///     ``MessageQueue/Options/pauseOnUnauthorized`` they pause the queue. false: they are faults of no message. The queue is held, uses
+    ///     `MessageQueue.Options.pauseOnUnauthorized` they pause the queue. false: they are faults of no message. The queue is held, uses
     ///     up no retry, and tries again every 5 s.
     ///   - token: Returns the bearer token; nil: the transport sends none.
     /// - Throws: `.invalid` (the URL, a header, the timeout or the URL of the proxy is not valid).

@@ -86,7 +86,7 @@ def test_H11_a_message_that_moves_before_what_is_kept_comes_with_its_page(opened
 
     def scroll_up() -> bool:
         page.script('document.querySelector(".chat-scroll").scrollTop = 0')
-        return page.script(BUBBLES)[0] == "moved"
+        return bool(page.script(BUBBLES)[0] == "moved")
 
     page.until(scroll_up, "the first message")
     # Without a gap.
