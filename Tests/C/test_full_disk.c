@@ -1,4 +1,5 @@
 /* A full disk: enqueue is refused, everything that sends or frees space works, and nothing is sent twice. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -556,4 +557,44 @@ TEST_ALONE(H12_on_a_full_disk_nothing_of_a_batch_is_recorded_and_receipts_work) 
   msgq_counts counts = counts_of(&scene, NULL);
   CHECK(counts.received == count / 2 && counts.sent + counts.read == count / 2);
   end_small_disk(&scene);
+}
+
+/* When not even one message has room, the call says so and has changed nothing. */
+TEST(H12_D9_a_receipt_without_any_room_is_refused) {
+  struct scene scene;
+  uint64_t marked = 7;
+  scene_begin_open(&scene);
+  REQUIRE_OK(record_some(&scene, 200, NULL));
+  fault_error("store.db", 1, 100000, ENOSPC);
+  CHECK_RESULT(MSGQ_STORAGE, msgq_mark_up_to(scene.queue, "r198", MSGQ_STATUS_READ, &marked));
+  CHECK(strstr(msgq_error_detail(), "full") != NULL);
+  CHECK_RESULT(MSGQ_STORAGE, msgq_mark_batch(scene.queue, (const char *[]) { "r0", "r2" }, 2, MSGQ_STATUS_READ, NULL));
+  CHECK_RESULT(MSGQ_STORAGE, msgq_mark(scene.queue, "r0", MSGQ_STATUS_READ));
+  CHECK(fault_errors() > 0);
+  CHECK_NUMBER(MSGQ_STATUS_DELIVERED, status_of(&scene, "r0"));
+  CHECK_NUMBER(100, counts_of(&scene, NULL).unread);
+  fault_error("store.db", 0, 0, 0);
+  REQUIRE_OK(msgq_mark_up_to(scene.queue, "r198", MSGQ_STATUS_READ, &marked));
+  CHECK_NUMBER(100, marked);
+  scene_end(&scene);
+}
+
+/* The same for the other calls that go on with fewer messages in each transaction. */
+TEST(D9_calls_for_many_messages_without_any_room_are_refused) {
+  struct scene scene;
+  struct stub stub;
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_REJECT);
+  put_numbered(&scene, 1, 300);
+  CHECK_NUMBER(300, drain(&scene).failed);
+  fault_error("store.db", 1, 100000, ENOSPC);
+  CHECK_RESULT(MSGQ_STORAGE, msgq_retry_all(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_STORAGE, msgq_clear_failed(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_STORAGE, msgq_delete_conversation(scene.queue, "ana", NULL));
+  CHECK(fault_errors() > 0);
+  CHECK_NUMBER(300, counts_of(&scene, NULL).failed);
+  fault_error("store.db", 0, 0, 0);
+  uint64_t count = 0;
+  REQUIRE_OK(msgq_clear_failed(scene.queue, NULL, &count));
+  CHECK_NUMBER(300, count);
+  scene_end(&scene);
 }

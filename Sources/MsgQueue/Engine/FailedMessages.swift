@@ -44,9 +44,7 @@ final class FailedMessages {
         search.through = min(search.through, store.lastSequence)
         while true {
             do throws(QueueError) { return try putBackTogether(&search, round) } catch {
-                // On a full disk, use smaller transactions.
-                guard error.isFull, search.limit > 1 else { throw error }
-                search.limit /= 4
+                search.limit = try Transactions.fewer(than: search.limit, after: error)
             }
         }
     }

@@ -87,9 +87,7 @@ final class Receipts {
         guard !passage.statuses.isEmpty else { return false }
         while true {
             do throws(QueueError) { return try markNext(&passage) } catch {
-                // On a full disk, use smaller transactions.
-                guard error.isFull, passage.limit > 1 else { throw error }
-                passage.limit /= 4
+                passage.limit = try Transactions.fewer(than: passage.limit, after: error)
             }
         }
     }

@@ -70,9 +70,7 @@ final class Removals {
                 if try deleteNext(&removal) { return true }
                 break
             } catch {
-                // On a full disk, use smaller transactions.
-                guard error.isFull, removal.limit > 1 else { throw error }
-                removal.limit /= 4
+                removal.limit = try Transactions.fewer(than: removal.limit, after: error)
             }
         }
         try removeTitle(removal)

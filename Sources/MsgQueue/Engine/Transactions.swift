@@ -60,6 +60,13 @@ final class Transactions {
         }
     }
 
+    /// Returns for how many messages a transaction that failed is tried again; throws its error when it is not. On a full disk fewer
+    /// messages may have room.
+    static func fewer(than limit: Int, after error: QueueError) throws(QueueError) -> Int {
+        guard error.isFull, limit > 1 else { throw error }
+        return max(limit / 4, 1)
+    }
+
     // MARK: Durability
 
     /// The number of committed outcomes that are not durable.
