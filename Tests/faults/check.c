@@ -233,7 +233,8 @@ static bool check_missing(const struct ledger *ledger, const struct seen *seen, 
     if (message->batch != batch) present = absent = 0;
     batch = message->batch;
     if (batch == 0 || message->is_done || message->delete_tried || message->was_sent || message->reordered) continue;
-    if (ledger->promises.prunes && message->is_own) continue;
+    /* The history's limits remove sent messages, and received ones that were read. */
+    if (ledger->promises.prunes && (message->is_own || message->read_tried)) continue;
     if (!seen->numbers[number] && may_be_dropped(ledger, seen, number)) continue;
     if (seen->numbers[number]) present++;
     else absent++;
