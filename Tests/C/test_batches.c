@@ -769,8 +769,9 @@ TEST(A11_X1_the_state_in_the_background_is_that_of_the_skipped_message) {
     }
     scene_close(&scene);
     scene_open(&scene);
-    set_batches(&scene, &batcher, NULL);
+    /* In the foreground the transport would send the messages at once. */
     REQUIRE_OK(msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_BACKGROUND));
+    set_batches(&scene, &batcher, NULL);
     set_online(&scene);
     AWAIT(state_of(&scene).reason == MSGQ_REASON_TRIGGER);
     atomic_store(&batcher.skips, true);
