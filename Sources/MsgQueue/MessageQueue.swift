@@ -54,8 +54,9 @@ public final class MessageQueue: Sendable {
     public func setTransport(_ transport: Transport?) throws(Error) {
         guard let transport else { return try engine.setTransport(nil) }
         let start: TransportFunction = { [weak engine, senders] delivery in
-            senders.begin(delivery) { [weak engine] in
-                let outcome = await MsgQueue.Outcome.catching { try await transport(Delivery(delivery)).engine }
+            senders.begin([delivery]) {
+                await MsgQueue.Outcome.catching { try await transport(Delivery(delivery)).engine }
+            } complete: { [weak engine] outcome in
                 guard outcome.verdict != .pending else { return }
                 do throws(Error) { try engine?.complete(delivery.token, outcome) } catch {
                     Log.warning("ignored the outcome for message \(delivery.id): \(error.detail)")

@@ -49,14 +49,14 @@ extension MessageQueue {
     public func setBatchTransport(_ transport: BatchTransport?, options: BatchOptions = BatchOptions()) throws(Error) {
         guard let transport else { return try engine.setTransport(nil) }
         let start: BatchTransportFunction = { [weak engine, senders] deliveries in
-            senders.begin(deliveries) { [weak engine] in
-                let outcomes: [MsgQueue.Outcome]
+            senders.begin(deliveries) {
                 do {
                     let answers = try await transport(deliveries.map { Delivery($0) })
-                    outcomes = BatchRule.complete(answers.map(\.engine), count: deliveries.count)
+                    return BatchRule.complete(answers.map(\.engine), count: deliveries.count)
                 } catch {
-                    outcomes = deliveries.map { _ in .thrown(error, messages: deliveries.count) }
+                    return deliveries.map { _ in .thrown(error, messages: deliveries.count) }
                 }
+            } complete: { [weak engine] (outcomes: [MsgQueue.Outcome]) in
                 engine?.complete(deliveries, outcomes)
             }
             return deliveries.map { _ in .pending }

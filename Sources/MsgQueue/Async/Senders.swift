@@ -7,17 +7,19 @@ final class Senders: @unchecked Sendable {
     private var tasks: [Name: (token: UInt64, task: Task<Void, Never>)] = [:]
     private var isEnded = false
 
-    /// Starts the task of an attempt. Cancels the task of an earlier attempt of the message, which timed out.
-    func begin(_ delivery: Delivery, _ body: @escaping @Sendable () async -> Void) { begin([delivery], body) }
-
-    /// The same for the attempts of a batch.
-    func begin(_ deliveries: [Delivery], _ body: @escaping @Sendable () async -> Void) {
+    /// Starts the task of an attempt, or of the attempts of a batch. Cancels the tasks of earlier attempts of the messages, which timed out.
+    /// `transport` is what the host supplied. The task passes what it returned to `complete`, no longer as a part of the transport: a task
+    /// that sees the outcome may close the queue.
+    func begin<T: Sendable>(
+        _ deliveries: [Delivery], _ transport: @escaping @Sendable () async -> T, complete: @escaping @Sendable (T) -> Void
+    ) {
         let keys = deliveries.map { (Name($0.id), $0.token) }
         let before: [Task<Void, Never>] = lock.withLock {
             let task = Task {
                 let attempt = TaskAttempt(for: self)
-                await Self.$current.withValue(Self.current + [attempt]) { await body() }
+                let result = await Self.$current.withValue(Self.current + [attempt]) { await transport() }
                 attempt.end()
+                complete(result)
                 for (key, token) in keys { ended(key, token) }
             }
             if isEnded { task.cancel() }
