@@ -35,7 +35,7 @@ package enum ChangeRule {
     /// Throws unless the message was received from someone else.
     static func checkIsReceived(_ row: Row) throws(QueueError) {
         guard row.isReceived else {
-            throw QueueError(.conflict, "only a recorded message can be updated; this one belongs to the queue, use edit")
+            throw QueueError(.conflict, "only a received message can be updated; this one is one's own")
         }
     }
 
