@@ -1,4 +1,4 @@
-"""Prints each row of the acceptance list with its tests, and fails when a row has none.
+"""Prints each row of requirements.md with its tests, and fails when a row has none.
 
     python3 Tests/check_ids.py
 
@@ -13,18 +13,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The rows of the acceptance list: Q offline queue, R retry, H history, M background sync, A automatic queue, X beyond,
-# D disk and operator, F flow after an outage, I installation and inspection, B batches and brokers.
-LAST = {"Q": 24, "R": 17, "H": 14, "M": 16, "A": 13, "X": 16, "D": 17, "F": 8, "I": 9, "B": 9}
-IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
+REQUIREMENTS = Path(__file__).resolve().parent / "requirements.md"
 
-# The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
-OPEN: dict[str, str] = {
-    "I9": "the list shows of every message what it waits for",
-    "Q22": "the count of a standing prompt follows the queue",
-    "X15": "what explain says of every queued message is what then happens",
-    "X16": "the simulation runs the engine itself",
-}
+
+def requirements() -> dict[str, bool]:
+    """Returns each id with whether its row is only planned, in the order of the document."""
+    rows = re.findall(
+        r"^\| ([A-Z]\d+) \| .+ \| (planned|) ?\|$", REQUIREMENTS.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    ids = [id for id, _ in rows]
+    if len(ids) != len(set(ids)) or len(ids) < 140:
+        sys.exit(f"{REQUIREMENTS}: {len(ids)} rows, {len(set(ids))} different ones")
+    return {id: state == "planned" for id, state in rows}
+
 
 # Of each language: its name, the folder and files of its tests, and the pattern of a test in the source.
 SOURCES = [
@@ -47,17 +48,20 @@ def tests() -> Iterator[tuple[str, str]]:
                 yield language, found
 
 
-def ids_of(name: str) -> list[str]:
-    """Returns the ids at the beginning of the name of a test."""
-    prefix = re.match(r"(?:test_)?((?:[QRHMAXDFIB]\d+_)*)", name)
+def ids_of(name: str, letters: str) -> list[str]:
+    """Returns the ids at the beginning of the name of a test. Ids of other letters are no requirements."""
+    prefix = re.match(rf"(?:test_)?((?:[{letters}]\d+_)*)", name)
     return prefix.group(1).split("_")[:-1] if prefix else []
 
 
 def main() -> int:
-    shown: dict[str, list[tuple[str, str]]] = {id: [] for id in IDS}
+    required = requirements()
+    letters = "".join({id[0]: None for id in required})
+    planned = [id for id, is_planned in required.items() if is_planned]
+    shown: dict[str, list[tuple[str, str]]] = {id: [] for id in required}
     problems: list[str] = []
     for language, name in tests():
-        for id in ids_of(name):
+        for id in ids_of(name, letters):
             if id in shown:
                 shown[id].append((language, name))
             else:
@@ -69,8 +73,8 @@ def main() -> int:
 
     for id, found in shown.items():
         count = ", ".join(f"{sum(language == of for language, _ in found)} {of}" for of, *_ in SOURCES)
-        state = "OPEN" if id in OPEN else "ok" if found else "NONE"
-        print(f"{id:4} {state:4}  {count}{f'   {OPEN[id]}' if id in OPEN else ''}")
+        state = "planned" if id in planned else "ok" if found else "NONE"
+        print(f"{id:4} {state:7}  {count}")
         for language, name in found:
             print(f"             {language:6}  {name}")
         if state == "NONE":
@@ -78,11 +82,11 @@ def main() -> int:
 
     for problem in problems:
         print(f"FAIL {problem}")
-    rows = [id for id in IDS if id not in OPEN and shown[id]]
+    rows = [id for id in required if id not in planned and shown[id]]
     twice = sum(len({language for language, _ in shown[id]}) > 1 for id in rows)
     print(
-        f"{len(rows)} of {len(IDS)} rows have tests, {twice} of them in two languages or more; "
-        f"open: {', '.join(sorted(OPEN))}; {len(problems)} problems"
+        f"{len(rows)} of {len(required)} rows have tests, {twice} of them in two languages or more; "
+        f"planned: {', '.join(planned)}; {len(problems)} problems"
     )
     return 1 if problems else 0
 
