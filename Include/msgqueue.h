@@ -65,8 +65,8 @@ int main(void) {
  *              NULL and have static lifetime, unless it says otherwise. `_free` accepts NULL.
  *   Callbacks  A callback has its context first. `release(context)`, when not NULL, runs exactly
  *              once: when the callback was replaced or the queue was closed, after its last call
- *              has returned; also when the call that sets it fails. It counts as a callback.
- *              No lock is held while a callback runs.
+ *              has returned. When the call that sets it fails, it runs as well. It counts as a
+ *              callback. No lock is held while a callback runs.
  *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is INVALID. Bodies are bytes: a pointer and a
  *              size.
  *   Structs    Every struct but msgq_pair begins with `struct_size`, the size that the caller
@@ -155,7 +155,7 @@ const char *msgq_error_detail(void);
 
 /* ----------------------------------------------------------------------- 4. Basic types */
 
-/* A queue's handle. It is not a pointer to anything: it is looked up, never followed. */
+/* The handle of a queue. Opaque; never dereferenced. */
 typedef struct msgq_queue msgq_queue;
 
 /* Bytes that hold any id and its NUL: ids have 1 to 255 bytes of UTF-8 without control
@@ -242,10 +242,10 @@ typedef struct msgq_failure {
 
 /* --------------------------------------------------------------- 5. Opening and closing */
 
-/* Who starts sending a backlog. */
+/* Whether the engine or a person starts sending what is queued. */
 typedef enum msgq_mode {
   MSGQ_MODE_AUTO = 0, /* the engine, by itself */
-  MSGQ_MODE_ASK,      /* the person, after a MSGQ_EVENT_PROMPT: msgq_drain is the yes */
+  MSGQ_MODE_ASK,      /* the person, after a MSGQ_EVENT_PROMPT; msgq_drain accepts it */
   MSGQ_MODE_MANUAL    /* the person alone, by msgq_drain, _send_now, _retry and _retry_all */
 } msgq_mode;
 
@@ -310,7 +310,7 @@ typedef struct msgq_options {
 
   /* -- When to send */
 
-  /* Auto. Who starts sending a backlog. */
+  /* Auto. Whether the engine or a person starts sending what is queued. */
   msgq_mode mode;
   /* True. A message enqueued while online, with nothing of its conversation queued before it, is
      attempted at once, in every mode. */

@@ -5,7 +5,7 @@ extension MessageQueue {
     public struct Options: Sendable, Hashable {
         private static let defaults = MsgQueue.Options()
 
-        /// Who starts sending a backlog. Default: `.auto`.
+        /// Whether the engine or a person starts sending what is queued. Default: `.auto`.
         public var mode: Mode = defaults.mode
         /// A message that is enqueued while online, with no other message of its conversation waiting before it, is attempted at once.
         /// Default: true.

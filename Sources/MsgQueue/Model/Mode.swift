@@ -1,5 +1,5 @@
 extension MessageQueue {
-    /// Who starts sending a backlog, with the numbers of `msgq_mode`.
+    /// Whether the engine or a person starts sending what is queued, with the numbers of `msgq_mode`.
     public enum Mode: Int32, Sendable, CaseIterable {
         /// The engine starts automatically.
         case auto = 0

@@ -108,12 +108,12 @@ class FailureKind(_Named):
 
 
 class Mode(_Named):
-    """Who starts sending a backlog."""
+    """Whether the engine or a person starts sending what is queued."""
 
     AUTO = 0
     """The engine, by itself."""
     ASK = 1
-    """The person, after an event of kind PROMPT: `drain` answers it with yes."""
+    """The person, after an event of kind PROMPT: `drain` accepts it."""
     MANUAL = 2
     """The person alone, by `drain`, `send_now`, `retry` and `retry_all`."""
 
@@ -291,7 +291,7 @@ class EventKind(_Named):
     CONNECTIVITY = 2
     """connectivity, link, metered; text: why there is no connection."""
     PROMPT = 3
-    """Send these now? `drain` answers with yes, `withdraw_prompt` with no: prompt."""
+    """Send these now? `drain` accepts, `withdraw_prompt` declines: prompt."""
     PROMPT_WITHDRAWN = 4
     """The prompt was answered, expired, or there is nothing to ask any more."""
     DRAIN_STARTED = 5

@@ -108,7 +108,7 @@ class MessageQueue:
         Args:
             path: The file. A missing directory is not made.
             transport: Sends one message and returns an Outcome; see `set_transport`.
-            mode: Who starts sending a backlog.
+            mode: Whether the engine or a person starts sending what is queued.
             retry: The delays after a failure; None: RetryPolicy().
             on_event: Receives the events; see `set_event_handler`.
             final_failure: What a message that failed for good does to its conversation.
