@@ -58,6 +58,7 @@ final class AttemptRunner {
     /// Begins attempts, in one commit with the facts recorded before: up to `limit`, or one batch. `nextStep` performs steps up to one that
     /// starts an attempt or waits, `nextInBatch` up to one that starts another attempt of the batch. Returns false if none can begin now.
     func begin(limit: Int, after nextStep: () -> Step, inBatch nextInBatch: () -> Step?) -> Bool {
+        context.lock.assertHeld()
         // A write that failed is tried again after room was made for it or an index was rebuilt, because no other thread would try.
         var triesLeft = 16
         while true {
@@ -254,6 +255,7 @@ final class AttemptRunner {
 
     /// Ends attempts that the transport left pending, in one commit. Returns the error of each; nil: its outcome counts.
     func complete(_ answers: ArraySlice<(token: UInt64, outcome: Outcome)>) -> [QueueError?] {
+        context.lock.assertHeld()
         countBegun()
         defer { writes.commit() }
         return answers.map { token, outcome in

@@ -49,9 +49,11 @@ final class Driver: @unchecked Sendable {
     /// `isTimed`: nothing has changed but the time.
     func runDueSteps(isTimed: Bool = false) {
         guard context.phase != .closed else { return }
+        context.assertInvariants()
         attempts.revokeForbiddenCalls()
         searchEnd = ports.mono().addingClamped(Self.longestSearch)
         let step = advance()
+        context.assertInvariants()
         writes.commit()
         maintenance.pruneExcess(writes, transactions)
         drains.endWaits(ports.mono())

@@ -45,9 +45,12 @@ package final class Engine: @unchecked Sendable {
         let core = Core(
             options, Opening(boot: ports.boot(), moment: ports.moment, earliest: ports.earliest),
             firstToken: (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1, openedAt: ports.wall())
-        context = EngineContext(options, ports, try Store(path: path, options: options), core)
+        let context = EngineContext(options, ports, try Store(path: path, options: options), core)
+        self.context = context
         let parts: EngineParts
-        do throws(QueueError) { parts = try EngineParts(context) } catch {
+        do throws(QueueError) {
+            parts = try context.lock.withLock { () throws(QueueError) in try EngineParts(context) }
+        } catch {
             context.store.close(clean: false)
             throw error
         }
@@ -59,7 +62,7 @@ package final class Engine: @unchecked Sendable {
         (changes, removals, reader) = (Changes(parts), Removals(parts), QueueReader(parts))
         driver = Driver(parts, reader)
         do throws(QueueError) {
-            try begin()
+            try context.lock.withLock { () throws(QueueError) in try begin() }
             try startServices()
         } catch {
             stopServices()

@@ -12,6 +12,9 @@ final class EngineContext: @unchecked Sendable {
     let progressCondition = Condition()
     private let process = getpid()
 
+    /// The number of calls of `assertInvariants` since the last check.
+    private var unchecked = 0
+
     // Under the lock:
     /// The state and the decisions; the parts perform them.
     var core: Core
@@ -26,6 +29,20 @@ final class EngineContext: @unchecked Sendable {
         self.ports = ports
         self.store = store
         self.core = core
+    }
+
+    /// In debug builds asserts that the caller holds the lock, and that the invariants hold. With many conversations the invariants are not
+    /// checked each time.
+    func assertInvariants() {
+        lock.assertHeld()
+        assert(!isCheckDue || core.brokenInvariant == nil, core.brokenInvariant ?? "")
+    }
+
+    private var isCheckDue: Bool {
+        unchecked += 1
+        guard unchecked * 64 >= core.scheduler.lanes.count else { return false }
+        unchecked = 0
+        return true
     }
 
     /// Waits for the condition until `deadline` (monotonic; nil: without end), with the lock released. By a simulated clock nothing waits:

@@ -37,6 +37,7 @@ final class EventDelivery {
     // MARK: Adding
 
     func emit(_ event: Event) {
+        context.lock.assertHeld()
         if Log.isOn(.debug), let line = EventText.line(event) { log(line) }
         watches.changed()
         waits.note(event)

@@ -146,6 +146,7 @@ final class PendingWrites {
     /// rejected them: the facts are kept, the beginnings are not.
     @discardableResult
     func commit() -> Bool {
+        context.lock.assertHeld()
         guard !context.isForkedChild, store.isInTransaction else { return true }
         var removal: Maintenance.Removal?
         let outcomes = staged.count(where: \.isOutcome)

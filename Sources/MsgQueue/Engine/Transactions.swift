@@ -38,6 +38,7 @@ final class Transactions {
     func run<T>(
         durable: Bool, room: Room = .kept, isTried: Bool = false, _ body: () throws(QueueError) -> T
     ) throws(QueueError) -> T {
+        context.lock.assertHeld()
         var (mayMakeRoom, mayRebuildIndexes) = (true, true)
         while true {
             do throws(QueueError) {

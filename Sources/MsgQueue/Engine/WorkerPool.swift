@@ -30,6 +30,7 @@ final class WorkerPool: @unchecked Sendable {
     /// Wakes or creates a thread if there is work for one: an attempt that can begin, a call, or an outcome. Returns when to call again
     /// (monotonic).
     func provideThread(_ driver: Driver) -> Int64 {
+        context.lock.assertHeld()
         let state = calls.state
         guard context.hasStart || state.hasWork else {
             workWaits = nil

@@ -1,3 +1,5 @@
+import Glibc
+
 /// The engine's lock, shared by callers and by the engine's own threads. Callers wait in the order of their arrival. When both wait, callers
 /// and engine threads take turns; among themselves engine threads need not wait for one that has not woken up yet.
 final class TurnLock: @unchecked Sendable {
@@ -14,11 +16,23 @@ final class TurnLock: @unchecked Sendable {
     /// The lock is reserved for an engine thread.
     private var isHandedToEngine = false
     private let engineCondition = Condition()
+    /// The thread that holds the lock, in debug builds; 0: none.
+    private var owner: pthread_t = 0
+
+    /// Asserts that the calling thread holds the lock.
+    func assertHeld() { assert(owner == pthread_self(), "the lock is not held by this thread") }
+
+    private func setOwner(_ thread: @autoclosure () -> pthread_t) {
+        #if DEBUG
+            owner = thread()
+        #endif
+    }
 
     func lock() {
         state.lock()
         guard isHeld || !callers.isEmpty || isHandedToEngine else {
             (isHeld, side) = (true, .caller)
+            setOwner(pthread_self())
             return state.unlock()
         }
         let turn = Semaphore()
@@ -27,6 +41,7 @@ final class TurnLock: @unchecked Sendable {
         turn.wait()
         // The thread that handed the lock over may be about to wait for a condition, which this thread must not signal before.
         state.lock()
+        setOwner(pthread_self())
         state.unlock()
     }
 
@@ -44,6 +59,7 @@ final class TurnLock: @unchecked Sendable {
             engineThreads -= 1
         }
         (isHeld, side, isHandedToEngine) = (true, .engine, false)
+        setOwner(pthread_self())
     }
 
     func unlock() {
@@ -53,6 +69,7 @@ final class TurnLock: @unchecked Sendable {
     }
 
     private func release() {
+        setOwner(0)
         if !callers.isEmpty, side == .engine || engineThreads == 0 {
             side = .caller
             callers.removeFirst().post()

@@ -56,6 +56,8 @@ struct Lane {
     /// Whether an attempt may begin, of the batch that is being chosen if there is one.
     func isFree(for batch: UInt64?) -> Bool { flight == nil || batch == self.batch }
 
+    func hasFlight(_ token: UInt64) -> Bool { flight == token || otherFlights.contains(token) }
+
     mutating func begin(_ flight: Flight) {
         if let other = self.flight { otherFlights.append(other) }
         (self.flight, batch) = (flight.token, flight.batch)

@@ -12,6 +12,7 @@ extension SimulatedEngine {
             let inSession = scheduler.session?.conversation.map { Int64(store.count(of: $0)) }
             let step = scheduler.next(
                 now, queued: Int64(store.queued.count), inSession: inSession, queuedIn: { [store] in Int64(store.count(of: $0)) })
+            if let broken = core.brokenInvariant { throw Violation(broken) }
             switch step {
             case .start(let conversation, let sequence, let hand):
                 hasStart = true

@@ -1,0 +1,40 @@
+/// What always holds between two inputs. The numbers are those of the list of invariants in Sources/README.md.
+extension Core {
+    /// Returns the first invariant that does not hold, for an assertion; nil: all hold.
+    package var brokenInvariant: String? {
+        if Set(rowsInFlight.keys) != Set(scheduler.flights.values.filter { !$0.isEnded }.map(\.token)) {
+            return "INV-1: the rows in flight are not those of the attempts without an outcome"
+        }
+        if (prompt != nil) != (scheduler.prompt == .raised) { return "INV-2: the prompt is open in one place only" }
+        return scheduler.brokenInvariant
+    }
+}
+
+extension Scheduler {
+    fileprivate var brokenInvariant: String? {
+        for (token, flight) in flights where lanes[flight.conversation]?.hasFlight(token) != true {
+            return "INV-3: the lane of attempt \(flight.number) of message \(flight.sequence) does not have it"
+        }
+        if session == nil, !pending.isEmpty { return "INV-5: a drain waits although none is running" }
+        if !removals.keys.allSatisfy(pausedConversations.contains) { return "INV-6: a conversation is being deleted and not held" }
+        if Set(forced.map(\.sequence)).count < forced.count { return "INV-7: a message has two manual requests" }
+        return lanes.lazy.compactMap { name, lane in brokenInvariant(of: lane, name) }.first
+    }
+
+    private func brokenInvariant(of lane: Lane, _ conversation: Name) -> String? {
+        let tokens = (lane.flight.map { [$0] } ?? []) + lane.otherFlights
+        for token in tokens where flights[token]?.conversation != conversation || flights[token]?.batch != lane.batch {
+            return "INV-4: the attempts of a lane are not of one conversation and one batch"
+        }
+        if zip(lane.upcoming, lane.upcoming.dropFirst()).contains(where: { $0.sequence >= $1.sequence }) {
+            return "INV-8: the next messages of a lane are not in order"
+        }
+        if let newest = (lane.upcoming + lane.deferred).map(\.sequence).max(), newest > lane.last {
+            return "INV-9: a lane has a message that counts as not read"
+        }
+        if !Set(lane.upcoming.map(\.sequence)).isDisjoint(with: lane.deferred.map(\.sequence)) {
+            return "INV-10: a message of a lane is both next and deferred"
+        }
+        return nil
+    }
+}
