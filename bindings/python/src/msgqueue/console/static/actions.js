@@ -72,9 +72,7 @@ export class Actions {
       problem instanceof UnreachableError || problem instanceof NoAccessError || problem.code === "CLOSED";
     if (isOfConnection) queue.note(problem);
     const { connection } = queue;
-    this.notices.show(sentence(problem), "bad", {
-      isTrue: () => !isOfConnection || queue.connection === connection,
-    });
+    this.notices.show(sentence(problem), "bad", { isTrue: () => !isOfConnection || queue.connection === connection });
   }
 
   // ---------------------------------------------------------------- the queue, or one conversation
@@ -122,10 +120,7 @@ export class Actions {
     } else if (parts.length) {
       this.notices.show(parts.join(" "), report.failed ? "bad" : "good", { about: "drain", stays: true });
     } else {
-      this.notices.show(
-        report.remaining ? `Nothing is due. ${plural(report.remaining)} queued.` : "Nothing is queued.",
-        "info",
-      );
+      this.notices.show(report.remaining ? `Nothing is due. ${plural(report.remaining)} queued.` : "Nothing is queued.", "info");
     }
   }
 
@@ -134,11 +129,7 @@ export class Actions {
     return this.once("retry_all", async () => {
       this.round?.end();
       const failed = await this.server.call("list", { ...scoped(conversation), statuses: ["failed"], limit: FOLLOWED });
-      this.round = new RetryRound(
-        this.queue,
-        failed.messages.map(({ id }) => id),
-        (sent, again) => this.showRound(sent, again),
-      );
+      this.round = new RetryRound(this.queue, failed.messages.map(({ id }) => id), (sent, again) => this.showRound(sent, again));
       // Of more messages than are followed only the number is told.
       if (failed.next !== null) this.round.end();
       const { count } = await this.server.call("retry_all", scoped(conversation));
@@ -183,19 +174,8 @@ export class Actions {
   async clear(conversation, count) {
     const answer = await ask({
       title: "Delete unsent messages?",
-      text: [
-        h(
-          "p",
-          {},
-          `${plural(count)} in `,
-          foreign(conversationName(conversation), "name"),
-          " will be deleted. What was sent stays.",
-        ),
-      ],
-      answers: [
-        { value: "cancel", label: "Cancel" },
-        { value: "delete", label: "Delete", kind: "danger" },
-      ],
+      text: [h("p", {}, `${plural(count)} in `, foreign(conversationName(conversation), "name"), " will be deleted. What was sent stays.")],
+      answers: [{ value: "cancel", label: "Cancel" }, { value: "delete", label: "Delete", kind: "danger" }],
     });
     if (answer !== "delete") return;
     await this.once("clear", async () => {
@@ -257,10 +237,7 @@ export class Actions {
     const answer = await ask({
       title: "Delete this message?",
       text: [h("blockquote", {}, foreign(message.preview || "(empty)")), "It will be deleted for good."],
-      answers: [
-        { value: "cancel", label: "Cancel" },
-        { value: "delete", label: "Delete", kind: "danger" },
-      ],
+      answers: [{ value: "cancel", label: "Cancel" }, { value: "delete", label: "Delete", kind: "danger" }],
     });
     return answer === "delete" && this.removeNow(message);
   }

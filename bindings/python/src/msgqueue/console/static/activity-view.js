@@ -70,10 +70,7 @@ export class ActivityView {
     fill(this.throughput, throughput(minutes));
     fill(this.latency, latency(stats));
     fill(this.failures, failures(stats));
-    fill(
-      this.facts,
-      ...facts(this.session, state).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
-    );
+    fill(this.facts, ...facts(this.session, state).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
   }
 
   /** An address with which another browser or tab gets access. */
@@ -107,11 +104,7 @@ function tiles(stats, counts) {
     ["Failed", count(counts.failed), null],
     ["Sent", count(stats.sent), `${count(stats.sent_per_minute)} in the last minute`],
     ["Attempts", count(stats.attempts), outcomes.map(([name, value]) => `${count(value)} ${name}`).join(", ")],
-    [
-      "Time to send",
-      latencies[0] ? `≤ ${latencies[0]}` : "–",
-      latencies[0] ? `p50; p95 ≤ ${latencies[1]}, p99 ≤ ${latencies[2]}` : null,
-    ],
+    ["Time to send", latencies[0] ? `≤ ${latencies[0]}` : "–", latencies[0] ? `p50; p95 ≤ ${latencies[1]}, p99 ≤ ${latencies[2]}` : null],
     ["Enqueued", count(stats.enqueued), `${count(stats.enqueued_per_minute)} in the last minute`],
     ["File", bytes(stats.file_bytes), `${bytes(stats.free_bytes)} of it free`],
   ];
@@ -138,14 +131,8 @@ function throughput(minutes) {
 }
 
 function latency({ latencies, latency_bounds_ms: bounds, latency_max_ms: max, latency_sum_ms: sum, sent }) {
-  const bars = latencies.map((value, index) => ({
-    label: index < bounds.length ? compact(bounds[index]) : "more",
-    value,
-  }));
-  const rows = latencies.map((value, index) => [
-    index < bounds.length ? `up to ${duration(bounds[index])}` : "longer",
-    count(value),
-  ]);
+  const bars = latencies.map((value, index) => ({ label: index < bounds.length ? compact(bounds[index]) : "more", value }));
+  const rows = latencies.map((value, index) => [index < bounds.length ? `up to ${duration(bounds[index])}` : "longer", count(value)]);
   const mean = sent ? `mean ${duration(sum / sent)}, longest ${duration(max)}` : "nothing was sent yet";
   return figure("Time to send", `from enqueued to sent: ${mean}`, histogram(bars), rows);
 }

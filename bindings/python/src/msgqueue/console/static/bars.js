@@ -63,14 +63,7 @@ export class Bars {
     const bars = [];
     if (state.storage_trouble) bars.push(bar("bad", "warning", "The store cannot be written.", state.text));
     if (this.isOpenedHere) {
-      bars.push(
-        bar(
-          "grey",
-          "info",
-          "No other program has this store open.",
-          "Messages can be read, edited and deleted. Nothing is sent.",
-        ),
-      );
+      bars.push(bar("grey", "info", "No other program has this store open.", "Messages can be read, edited and deleted. Nothing is sent."));
     } else if (!state.has_transport) {
       bars.push(bar("grey", "info", "The program that has this store open sends nothing.", "It has no transport."));
     }
@@ -109,13 +102,7 @@ export class Bars {
       "pause",
       "Sending is paused.",
       this.queue.scope.banner.replace("Sending is paused.", "").trim(),
-      {
-        action: "resume",
-        label: "Resume",
-        kind: "orange",
-        isBusy: this.queue.running.has("resume"),
-        run: () => this.actions.resume(null),
-      },
+      { action: "resume", label: "Resume", kind: "orange", isBusy: this.queue.running.has("resume"), run: () => this.actions.resume(null) },
     );
   }
 }
@@ -135,9 +122,5 @@ function bar(kind, iconName, title, line, ...buttons) {
 
 function button({ action, label, kind = "", link, isBusy = false, run }) {
   if (link) return h("a", { class: `button ${kind}`, href: link, "data-action": action }, label);
-  return h(
-    "button",
-    { type: "button", class: kind, "data-action": action, "aria-disabled": isBusy ? "true" : null, onclick: run },
-    label,
-  );
+  return h("button", { type: "button", class: kind, "data-action": action, "aria-disabled": isBusy ? "true" : null, onclick: run }, label);
 }

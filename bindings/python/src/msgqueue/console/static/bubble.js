@@ -62,28 +62,15 @@ export class Bubble {
 
   text({ body, body_size: size, preview }) {
     if (typeof body !== "string")
-      return h(
-        "p",
-        { class: "bubble-text quiet" },
-        preview ? foreign(preview) : `${bytes(size)} that are not text`,
-      );
-    return h(
-      "p",
-      { class: "bubble-text", dir: "auto" },
-      body.length > LONGEST ? `${body.slice(0, LONGEST)}…` : body || "(empty)",
-    );
+      return h("p", { class: "bubble-text quiet" }, preview ? foreign(preview) : `${bytes(size)} that are not text`);
+    return h("p", { class: "bubble-text", dir: "auto" }, body.length > LONGEST ? `${body.slice(0, LONGEST)}…` : body || "(empty)");
   }
 
   status(status, willSend, explanation) {
     if (status === "failed") {
       return h(
         "button",
-        {
-          type: "button",
-          class: "link red",
-          "data-action": "failed",
-          onclick: () => askAboutFailed(this.app.actions, this.message),
-        },
+        { type: "button", class: "link red", "data-action": "failed", onclick: () => askAboutFailed(this.app.actions, this.message) },
         icon("alert"),
         "Failed – retry",
       );

@@ -21,12 +21,7 @@ export class Capsule {
     const shown = JSON.stringify(parts);
     if (shown === this.shown) return;
     this.shown = shown;
-    fill(
-      this.element,
-      ...parts.map(({ kind, name, text }) =>
-        h("span", { class: `capsule ${kind}` }, icon(name), h("span", {}, text)),
-      ),
-    );
+    fill(this.element, ...parts.map(({ kind, name, text }) => h("span", { class: `capsule ${kind}` }, icon(name), h("span", {}, text))));
   }
 
   parts() {
@@ -50,11 +45,7 @@ export class Capsule {
     const waiting = counts.queued + counts.sending;
     if (counts.sending > 0 || (state.draining && waiting > 0)) {
       const moving = state.draining && !state.paused ? waiting : counts.sending;
-      return {
-        kind: "orange",
-        name: "arrow-up",
-        text: `Sending ${count(moving)} message${moving === 1 ? "" : "s"}…`,
-      };
+      return { kind: "orange", name: "arrow-up", text: `Sending ${count(moving)} message${moving === 1 ? "" : "s"}…` };
     }
     // How many wait, the tab of the queue says.
     return state.paused ? { kind: "grey", name: "pause", text: "Paused" } : null;

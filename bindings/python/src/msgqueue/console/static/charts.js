@@ -25,11 +25,7 @@ export function figure(title, summary, drawing, rows) {
       "table",
       { class: "hidden-text" },
       h("caption", {}, title),
-      h(
-        "tbody",
-        {},
-        ...rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))),
-      ),
+      h("tbody", {}, ...rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))),
     ),
   );
 }
@@ -69,12 +65,7 @@ export function timeline(minutes, room) {
         svg("circle", { class: "dot second", cx: WIDTH - 3, cy: y(enqueued), r: 3 }),
       );
   }
-  return h(
-    "div",
-    {},
-    h("div", { class: "keys", "aria-hidden": "true" }, key("", "Sent"), key("second", "Enqueued")),
-    drawing,
-  );
+  return h("div", {}, h("div", { class: "keys", "aria-hidden": "true" }, key("", "Sent"), key("second", "Enqueued")), drawing);
 }
 
 function key(kind, name) {

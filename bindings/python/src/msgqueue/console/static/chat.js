@@ -77,11 +77,7 @@ export class Chat {
       { type: "button", class: "earlier", hidden: true, onclick: () => this.want("wantsEarlier") },
       "Earlier messages",
     );
-    this.later = h(
-      "button",
-      { type: "button", class: "later", hidden: true, onclick: () => this.want("wantsLater") },
-      "Later messages",
-    );
+    this.later = h("button", { type: "button", class: "later", hidden: true, onclick: () => this.want("wantsLater") }, "Later messages");
     this.list = h("ol", { class: "bubbles", "aria-label": "Messages" });
     this.empty = h("p", { class: "quiet pad", hidden: true }, "No messages");
     this.scroller = h(
@@ -92,12 +88,7 @@ export class Chat {
       this.list,
       this.later,
     );
-    this.compose = new Compose(
-      actions,
-      () => conversation,
-      (id) => this.showOwn(id),
-      toConversation(conversation),
-    );
+    this.compose = new Compose(actions, () => conversation, (id) => this.showOwn(id), toConversation(conversation));
     // The history goes on by itself when an end of what is kept comes near the view.
     const look = () => (this.isNearStart() || this.isNearEnd()) && this.work();
     this.scroller.addEventListener("scroll", look, { passive: true });
@@ -115,22 +106,9 @@ export class Chat {
       h(
         "header",
         { class: "view-head" },
-        h(
-          "a",
-          { class: "button plain back", href: "#/conversations", "aria-label": "All conversations" },
-          icon("arrow-left"),
-        ),
+        h("a", { class: "button plain back", href: "#/conversations", "aria-label": "All conversations" }, icon("arrow-left")),
         h("div", { class: "view-title" }, h("h1", {}, this.titles.element(conversation)), this.summary),
-        h(
-          "div",
-          { class: "view-buttons" },
-          this.sendAll,
-          this.retryAll,
-          this.review,
-          this.pause,
-          this.resume,
-          this.clear,
-        ),
+        h("div", { class: "view-buttons" }, this.sendAll, this.retryAll, this.review, this.pause, this.resume, this.clear),
       ),
       this.scroller,
       this.compose.element,
@@ -322,9 +300,7 @@ export class Chat {
       .filter(({ status }) => status === "queued")
       .sort((one, other) => one.sequence - other.sequence)
       .slice(0, EXPLAINED);
-    const answers = await Promise.all(
-      queued.map(({ id }) => this.server.call("explain", { message: id }).catch(() => null)),
-    );
+    const answers = await Promise.all(queued.map(({ id }) => this.server.call("explain", { message: id }).catch(() => null)));
     this.explanations = new Map(queued.map(({ id }, index) => [id, answers[index]]));
   }
 
@@ -380,10 +356,7 @@ export class Chat {
       if (hadFocus) focusOn(beside?.querySelector("button") ?? this.compose.text);
     }
     this.bubbles = kept;
-    place(
-      this.list,
-      [...kept.values()].map(({ element }) => element),
-    );
+    place(this.list, [...kept.values()].map(({ element }) => element));
     this.earlier.hidden = !this.hasEarlier;
     this.later.hidden = !this.hasLater;
     this.empty.hidden = this.messages.length > 0;
@@ -438,13 +411,7 @@ function summaryOf(counts) {
 function action(iconName, label, kind, run) {
   return h(
     "button",
-    {
-      type: "button",
-      class: kind,
-      hidden: true,
-      "data-action": label.toLowerCase().replace(" ", "-"),
-      onclick: run,
-    },
+    { type: "button", class: kind, hidden: true, "data-action": label.toLowerCase().replace(" ", "-"), onclick: run },
     icon(iconName),
     label,
   );

@@ -24,23 +24,9 @@ export class ConversationList {
     this.load = oneByOne(() => this.loadOnce());
     this.shown = "";
     this.list = h("ul", { class: "conversations" });
-    this.more = h(
-      "button",
-      { type: "button", hidden: true, onclick: () => this.showMore() },
-      "Show more conversations",
-    );
-    this.empty = h(
-      "p",
-      { class: "quiet pad", hidden: true },
-      "No conversations. Each one appears here with its first message.",
-    );
-    this.element = h(
-      "nav",
-      { class: "conversation-list", "aria-label": "Conversations" },
-      this.list,
-      this.empty,
-      this.more,
-    );
+    this.more = h("button", { type: "button", hidden: true, onclick: () => this.showMore() }, "Show more conversations");
+    this.empty = h("p", { class: "quiet pad", hidden: true }, "No conversations. Each one appears here with its first message.");
+    this.element = h("nav", { class: "conversation-list", "aria-label": "Conversations" }, this.list, this.empty, this.more);
     this.follow = () => this.schedule();
     this.queue.addEventListener("messages", this.follow);
     this.queue.addEventListener("event:paused", this.follow);
@@ -115,12 +101,7 @@ export class ConversationList {
     const link = h(
       "a",
       { href: conversationLink(name), "aria-describedby": id },
-      h(
-        "span",
-        { class: "item-head" },
-        foreign(title ? visible(title) : conversationName(name), "name"),
-        timeElement(last.time_ms),
-      ),
+      h("span", { class: "item-head" }, foreign(title ? visible(title) : conversationName(name), "name"), timeElement(last.time_ms)),
       h("span", { class: "item-text", id }, this.prefix(last), foreign(last.preview || "(empty)")),
       h("span", { class: "badges" }, paused && pausedBadge(), ...countBadges(counts)),
     );
@@ -130,10 +111,6 @@ export class ConversationList {
 
   prefix({ sender, status }) {
     if (sender !== null) return null;
-    return h(
-      "span",
-      { class: `prefix ${STATUSES[status].colour}` },
-      `${STATUSES[status].label.replace("…", "")}: `,
-    );
+    return h("span", { class: `prefix ${STATUSES[status].colour}` }, `${STATUSES[status].label.replace("…", "")}: `);
   }
 }

@@ -28,11 +28,7 @@ export class ConversationsView {
           "header",
           { class: "view-head" },
           h(conversation === null ? "h1" : "h2", {}, "Conversations"),
-          h(
-            "div",
-            { class: "view-buttons" },
-            h("button", { type: "button", onclick: () => this.compose() }, icon("plus"), "New message"),
-          ),
+          h("div", { class: "view-buttons" }, h("button", { type: "button", onclick: () => this.compose() }, icon("plus"), "New message")),
         ),
         this.list.element,
       ),

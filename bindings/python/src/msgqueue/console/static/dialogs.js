@@ -20,11 +20,7 @@ export function openDialog({ title, kind = "", content }) {
       "div",
       { class: "dialog-head" },
       h("h2", { id }, title),
-      h(
-        "button",
-        { class: "plain", type: "button", "aria-label": "Close", onclick: () => element.close("") },
-        icon("close"),
-      ),
+      h("button", { class: "plain", type: "button", "aria-label": "Close", onclick: () => element.close("") }, icon("close")),
     ),
     ...content,
   );
@@ -65,11 +61,7 @@ export async function ask({ title, text, answers }) {
   fill(
     foot,
     ...answers.map(({ value, label, kind }) =>
-      h(
-        "button",
-        { type: "button", class: kind ?? "", "data-answer": value, onclick: () => dialog.close(value) },
-        label,
-      ),
+      h("button", { type: "button", class: kind ?? "", "data-answer": value, onclick: () => dialog.close(value) }, label),
     ),
   );
   foot.querySelector('[data-answer="cancel"]')?.focus();
@@ -90,14 +82,10 @@ function placeRegions() {
 
 /** What gets the focus when that which had it before the dialog is gone: the row in its place. */
 function fallback() {
-  return (top() ?? document.getElementById("content")).querySelector(
-    '.dialog-head button, .window [tabindex="0"]:not([hidden])',
-  );
+  return (top() ?? document.getElementById("content")).querySelector('.dialog-head button, .window [tabindex="0"]:not([hidden])');
 }
 
 function isOutside(element, event) {
   const box = element.getBoundingClientRect();
-  return (
-    event.clientX < box.left || event.clientX > box.right || event.clientY < box.top || event.clientY > box.bottom
-  );
+  return (event.clientX < box.left || event.clientX > box.right || event.clientY < box.top || event.clientY > box.bottom);
 }

@@ -70,12 +70,7 @@ class EditSheet {
       this.text,
       this.note,
       this.conflict,
-      h(
-        "div",
-        { class: "dialog-foot" },
-        h("button", { type: "button", onclick: () => this.dialog.close("cancel") }, "Cancel"),
-        this.save,
-      ),
+      h("div", { class: "dialog-foot" }, h("button", { type: "button", onclick: () => this.dialog.close("cancel") }, "Cancel"), this.save),
     );
     this.dialog = openDialog({ title: "Edit message", kind: "edit", content: [this.form] });
     this.text.addEventListener("keydown", (event) => {

@@ -41,12 +41,7 @@ const FILLED = {
  * @returns {SVGElement}
  */
 export function icon(name) {
-  const drawing = svg("svg", {
-    viewBox: "0 0 24 24",
-    class: `icon icon-${name}`,
-    "aria-hidden": "true",
-    focusable: "false",
-  });
+  const drawing = svg("svg", { viewBox: "0 0 24 24", class: `icon icon-${name}`, "aria-hidden": "true", focusable: "false" });
   if (FILLED[name]) {
     const [shape, sign] = FILLED[name];
     drawing.append(svg("path", { d: shape, class: "shape" }), svg("path", { d: sign, class: "sign" }));

@@ -74,10 +74,7 @@ function common(one, other) {
 }
 
 function isInsertion(reach, middle, diagonal, changes) {
-  return (
-    diagonal === -changes ||
-    (diagonal !== changes && reach[middle + diagonal - 1] < reach[middle + diagonal + 1])
-  );
+  return (diagonal === -changes || (diagonal !== changes && reach[middle + diagonal - 1] < reach[middle + diagonal + 1]));
 }
 
 /** Follows the way back to the beginning, and returns the pairs on it. */

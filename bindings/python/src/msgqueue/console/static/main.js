@@ -21,11 +21,7 @@ import { Toast } from "./toast.js";
 import { conversationName, count, unsent, visible } from "./words.js";
 
 const VIEWS = { queue: QueueView, conversations: ConversationsView, activity: ActivityView, search: SearchView };
-const TABS = [
-  ["queue", "Queue", "clock"],
-  ["conversations", "Conversations", "send"],
-  ["activity", "Activity", "cellular"],
-];
+const TABS = [["queue", "Queue", "clock"], ["conversations", "Conversations", "send"], ["activity", "Activity", "cellular"]];
 const place = (id) => document.getElementById(id);
 
 async function start() {
@@ -66,11 +62,7 @@ async function start() {
   });
   document.addEventListener("keydown", focusSearch);
   keepTimesRight();
-  new Feed(
-    server,
-    (events) => queue.receive(events),
-    () => lose(server, queue),
-  );
+  new Feed(server, (events) => queue.receive(events), () => lose(server, queue));
   app.router.start();
 }
 
@@ -105,13 +97,7 @@ function showTabs() {
   fill(
     place("tabs"),
     ...TABS.map(([name, label, iconName]) =>
-      h(
-        "a",
-        { href: `#/${name}`, "data-view": name },
-        icon(iconName),
-        h("span", {}, label),
-        name === "queue" && number,
-      ),
+      h("a", { href: `#/${name}`, "data-view": name }, icon(iconName), h("span", {}, label), name === "queue" && number),
     ),
   );
   return (counts) => counts && setText(number, unsent(counts) ? count(unsent(counts)) : "");
@@ -156,11 +142,7 @@ function showStores(stores, number) {
   );
   fill(
     place("store"),
-    h(
-      "select",
-      { "aria-label": "Store", onchange: (event) => location.assign(`/?store=${event.target.value}`) },
-      ...options,
-    ),
+    h("select", { "aria-label": "Store", onchange: (event) => location.assign(`/?store=${event.target.value}`) }, ...options),
   );
 }
 

@@ -23,11 +23,7 @@ export class MessageRow {
     this.badge = badge();
     this.time = timeElement(0);
     this.detail = h("span", { class: "detail" });
-    this.open = h(
-      "button",
-      { class: "open", type: "button", "data-control": "open", onclick: () => open(this.message) },
-      this.preview,
-    );
+    this.open = h("button", { class: "open", type: "button", "data-control": "open", onclick: () => open(this.message) }, this.preview);
     this.send = control("send", "Send now", id, () => actions.sendNow(this.message));
     this.retry = control("retry", "Retry", id, () => actions.retry(this.message));
     this.edit = control("pencil", "Edit", id, () => actions.edit(this.message));
@@ -39,12 +35,7 @@ export class MessageRow {
         "div",
         { class: "row-text" },
         this.open,
-        h(
-          "div",
-          { class: "row-line" },
-          h("div", { class: "row-facts" }, this.badge, this.conversation, this.time),
-          this.detail,
-        ),
+        h("div", { class: "row-line" }, h("div", { class: "row-facts" }, this.badge, this.conversation, this.time), this.detail),
       ),
       h("div", { class: "row-buttons" }, this.send, this.retry, this.edit, this.remove),
     );

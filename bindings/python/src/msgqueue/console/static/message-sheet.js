@@ -59,9 +59,7 @@ export async function openMessage(app, id) {
       const focused = content.contains(document.activeElement) ? document.activeElement.dataset.action : null;
       fill(content, ...parts(message, status, explanation, attempts));
       if (focused)
-        (
-          content.querySelector(`[data-action="${focused}"]`) ?? dialog.element.querySelector(".dialog-head button")
-        ).focus();
+        (content.querySelector(`[data-action="${focused}"]`) ?? dialog.element.querySelector(".dialog-head button")).focus();
     } catch (problem) {
       const isGone = problem instanceof CallError && problem.code === "NOT_FOUND";
       if (!isGone && !(problem instanceof CallError)) queue.note(problem);
@@ -124,11 +122,7 @@ export async function openMessage(app, id) {
   const resume = ({ conversation }) =>
     h(
       "button",
-      {
-        type: "button",
-        "data-action": "resume",
-        onclick: () => actions.resume(queue.state?.paused ? null : conversation),
-      },
+      { type: "button", "data-action": "resume", onclick: () => actions.resume(queue.state?.paused ? null : conversation) },
       icon("play"),
       queue.state?.paused ? "Resume the queue" : "Resume this conversation",
     );
@@ -149,12 +143,7 @@ export async function openMessage(app, id) {
 }
 
 function action(iconName, label, run) {
-  return h(
-    "button",
-    { type: "button", "data-action": label.toLowerCase().replace(" ", "-"), onclick: run },
-    icon(iconName),
-    label,
-  );
+  return h("button", { type: "button", "data-action": label.toLowerCase().replace(" ", "-"), onclick: run }, icon(iconName), label);
 }
 
 function head(titles, message, status) {
@@ -167,10 +156,7 @@ function head(titles, message, status) {
     message.sender !== null && h("span", {}, "from ", foreign(conversationName(message.sender), "name")),
     h(
       "a",
-      {
-        href: conversationLink(message.conversation),
-        onclick: (event) => event.currentTarget.closest("dialog").close(),
-      },
+      { href: conversationLink(message.conversation), onclick: (event) => event.currentTarget.closest("dialog").close() },
       titles.element(message.conversation, "name"),
     ),
     timeElement(message.time_ms),
@@ -261,10 +247,5 @@ function ledger(attempts) {
         attempt.text && h("code", { class: "raw" }, foreign(attempt.text)),
       ),
     );
-  return h(
-    "section",
-    { class: "attempts" },
-    h("h3", {}, plural(attempts.length, "attempt")),
-    h("ol", { reversed: true }, ...rows),
-  );
+  return h("section", { class: "attempts" }, h("h3", {}, plural(attempts.length, "attempt")), h("ol", { reversed: true }, ...rows));
 }

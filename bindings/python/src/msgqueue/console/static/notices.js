@@ -35,11 +35,7 @@ export class Notices {
       { class: `notice ${kind}`, "data-about": about },
       icon(ICONS[kind]),
       h("p", {}, text),
-      h(
-        "button",
-        { class: "plain", type: "button", "aria-label": "Close this notice", onclick: () => this.remove(notice) },
-        icon("close"),
-      ),
+      h("button", { class: "plain", type: "button", "aria-label": "Close this notice", onclick: () => this.remove(notice) }, icon("close")),
     );
     // What the queue has answered may be newer than what the page knows: it goes when it was true and is no longer.
     this.shown.set(notice, { isTrue, wasTrue: isTrue() });

@@ -12,12 +12,7 @@ import { conversationName, count, unsent } from "./words.js";
 
 const FILTERS = [
   { name: "all", label: "All", statuses: ["queued", "sending", "failed"], number: unsent },
-  {
-    name: "queued",
-    label: "Queued",
-    statuses: ["queued", "sending"],
-    number: (counts) => counts.queued + counts.sending,
-  },
+  { name: "queued", label: "Queued", statuses: ["queued", "sending"], number: (counts) => counts.queued + counts.sending },
   { name: "failed", label: "Failed", statuses: ["failed"], number: (counts) => counts.failed },
 ];
 
@@ -35,11 +30,7 @@ export class QueueView {
       this.pages,
       "Messages in the order of sending",
       () =>
-        new MessageRow(
-          this,
-          (message) => openMessage(app, message.id),
-          (id) => this.pages.find(id),
-        ),
+        new MessageRow(this, (message) => openMessage(app, message.id), (id) => this.pages.find(id)),
     );
     this.build();
     this.listeners = [
@@ -70,12 +61,7 @@ export class QueueView {
       return {
         filter,
         number,
-        element: h(
-          "a",
-          { href: link, "aria-current": filter === this.filter ? "true" : null },
-          filter.label,
-          number,
-        ),
+        element: h("a", { href: link, "aria-current": filter === this.filter ? "true" : null }, filter.label, number),
       };
     });
     this.empty = h(
@@ -210,12 +196,7 @@ export class QueueView {
 function button(iconName, label, kind, run) {
   return h(
     "button",
-    {
-      type: "button",
-      class: kind,
-      hidden: true,
-      onclick: (event) => event.currentTarget.ariaDisabled !== "true" && run(),
-    },
+    { type: "button", class: kind, hidden: true, onclick: (event) => event.currentTarget.ariaDisabled !== "true" && run() },
     icon(iconName),
     label,
   );

@@ -15,10 +15,7 @@ export class RetryRound {
     this.sent = 0;
     this.failed = 0;
     this.isTold = false;
-    this.listeners = [
-      ["event:status", ({ detail: { id, to } }) => this.take(id, to)],
-      ["messages", ({ detail }) => this.follow(detail)],
-    ];
+    this.listeners = [["event:status", ({ detail: { id, to } }) => this.take(id, to)], ["messages", ({ detail }) => this.follow(detail)]];
     for (const [name, listener] of this.listeners) queue.addEventListener(name, listener);
   }
 

@@ -70,10 +70,7 @@ export class SearchView {
 
   show() {
     const matches = this.found === 1 ? "1 match" : `${count(this.found)} matches`;
-    setText(
-      this.status,
-      `${matches} for “${this.text}” in ${this.next === null ? "all " : "the newest "}${plural(this.searched)}`,
-    );
+    setText(this.status, `${matches} for “${this.text}” in ${this.next === null ? "all " : "the newest "}${plural(this.searched)}`);
   }
 
   item(message) {
@@ -88,13 +85,7 @@ export class SearchView {
         { type: "button", class: "open", "aria-describedby": id, onclick: () => openMessage(this.app, message.id) },
         marked(message.excerpt, this.text),
       ),
-      h(
-        "div",
-        { class: "row-facts", id },
-        state,
-        this.titles.element(message.conversation, "conversation"),
-        timeElement(message.time_ms),
-      ),
+      h("div", { class: "row-facts", id }, state, this.titles.element(message.conversation, "conversation"), timeElement(message.time_ms)),
     );
   }
 }
@@ -111,11 +102,7 @@ function help() {
     "div",
     { class: "search-help" },
     h("p", {}, "All messages are searched, sent and received ones too. Upper and lower case are the same."),
-    h(
-      "dl",
-      { class: "facts" },
-      ...rows.flatMap(([what, example]) => [h("dt", {}, what), h("dd", {}, h("code", {}, example))]),
-    ),
+    h("dl", { class: "facts" }, ...rows.flatMap(([what, example]) => [h("dt", {}, what), h("dd", {}, h("code", {}, example))])),
     h("p", { class: "quiet" }, "The key / leads to the search from anywhere."),
   );
 }

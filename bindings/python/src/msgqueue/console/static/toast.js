@@ -52,16 +52,8 @@ export class Toast {
         h(
           "div",
           { class: "toast-buttons" },
-          h(
-            "button",
-            { type: "button", "data-action": "review-first", onclick: () => this.review() },
-            "Review first",
-          ),
-          h(
-            "button",
-            { type: "button", class: "green", "data-action": "send-all-yes", onclick: () => this.accept() },
-            "Yes, send all",
-          ),
+          h("button", { type: "button", "data-action": "review-first", onclick: () => this.review() }, "Review first"),
+          h("button", { type: "button", class: "green", "data-action": "send-all-yes", onclick: () => this.accept() }, "Yes, send all"),
         ),
       ),
     );

@@ -81,10 +81,7 @@ export class WindowedList {
   draw() {
     const { rowHeight, length } = this;
     const from = Math.max(Math.floor(this.element.scrollTop / rowHeight) - AROUND, 0);
-    const to = Math.min(
-      Math.ceil((this.element.scrollTop + this.element.clientHeight) / rowHeight) + AROUND,
-      length,
-    );
+    const to = Math.min(Math.ceil((this.element.scrollTop + this.element.clientHeight) / rowHeight) + AROUND, length);
     this.space.style.height = `${length * rowHeight}px`;
     this.active = Math.min(this.active, Math.max(length - 1, 0));
     // Tab leads to a row in view, wherever the mouse has scrolled.
