@@ -1254,11 +1254,17 @@ typedef struct msgq_filter {
      INVALID, also where `statuses` leaves out the failed ones): */
   const int32_t *failure_code;    /* NULL: any code. Points to the code; to 0: those without one */
   msgq_failure_kind failure_kind; /* MSGQ_FAILURE_NONE (0): any kind */
+  /* NULL: any. Points to a reason: only queued messages that wait for it, as msgq_count_waiting
+     counts them. MSGQ_REASON_PAUSED, in the order of MSGQ_ORDER_SEQUENCE; MSGQ_REASON_SCHEDULED or
+     MSGQ_REASON_RETRYING, of all conversations (otherwise INVALID), in the order of their next
+     attempts: `after_time_ms` is then the last message's `not_before_ms` or `next_attempt_ms`.
+     Another reason, `order`, `failure_code` or `failure_kind`: INVALID */
+  const msgq_reason *waiting_for;
 } msgq_filter;
 
 #define MSGQ_FILTER_INIT \
   { sizeof(msgq_filter), NULL, 0, 0, 50, false, false, MSGQ_ORDER_SEQUENCE, 0, false, NULL, \
-    MSGQ_FAILURE_NONE }
+    MSGQ_FAILURE_NONE, NULL }
 
 void msgq_filter_init(msgq_filter *filter);
 

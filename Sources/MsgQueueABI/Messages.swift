@@ -221,6 +221,7 @@ private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> F
         order: order, afterTime: given.after_time_ms, withReasons: given.with_reasons)
     filter.failureKind = try choice(given.failure_kind.rawValue, "failure_kind")
     filter.failureCode = given.failure_code?.pointee
+    if let reason = given.waiting_for { filter.waitingFor = try choice(reason.pointee.rawValue, "waiting_for") }
     return filter
 }
 

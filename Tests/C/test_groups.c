@@ -301,3 +301,89 @@ TEST(I9_queued_messages_are_counted_by_what_they_wait_for) {
   CHECK_NUMBER(0, waiting.next_scheduled_ms + waiting.next_retry_ms);
   scene_end(&scene);
 }
+
+/* The ids of the messages that wait for `reason`, page by page of two. */
+static const char *waiting_of(struct scene *scene, msgq_reason reason, const char *conversation, bool newest_first) {
+  static char text[256];
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  (filter.waiting_for = &reason, filter.conversation = conversation, filter.newest_first = newest_first, filter.limit = 2);
+  for (text[0] = '\0';;) {
+    msgq_page *page = NULL;
+    if (msgq_list(scene->queue, &filter, &page) != MSGQ_OK) return "refused";
+    size_t size = msgq_list_size(page);
+    for (size_t index = 0; index < size; index++) {
+      const msgq_message *message = msgq_list_at(page, index);
+      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? " " : "", message->id);
+      filter.after = message->sequence;
+      if (reason == MSGQ_REASON_SCHEDULED) filter.after_time_ms = message->not_before_ms;
+      if (reason == MSGQ_REASON_RETRYING) filter.after_time_ms = message->next_attempt_ms;
+    }
+    msgq_list_free(page);
+    if (size < filter.limit) return text;
+  }
+}
+
+TEST(I9_a_filter_selects_queued_messages_by_what_they_wait_for) {
+  static const int64_t ladder[] = { 3600000 };
+  struct scene scene;
+  struct stub stub;
+  int64_t later = wall_ms() + 86400000;
+  scene_begin(&scene);
+  set_ladder(&scene, ladder, 1);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub_open(&stub, &scene);
+  put_each(&scene, { "r1", "ana", "1" }, { "r2", "ben", "2" }, { "r3", "eva", "3" });
+  drain(&scene);
+  /* The same time twice, and not in the order of the sequences. */
+  put_timed(&scene, "s3", "cem", later + 1000, 0);
+  put_timed(&scene, "s1", "cem", later, 0);
+  put_timed(&scene, "s2", "ana", later, 0);
+  put(&scene, "q", "ben", "4");
+  CHECK_TEXT("s1 s2 s3", waiting_of(&scene, MSGQ_REASON_SCHEDULED, NULL, false));
+  CHECK_TEXT("s3 s2 s1", waiting_of(&scene, MSGQ_REASON_SCHEDULED, NULL, true));
+  CHECK_TEXT("r1 r2 r3", waiting_of(&scene, MSGQ_REASON_RETRYING, NULL, false));
+  CHECK_TEXT("", waiting_of(&scene, MSGQ_REASON_PAUSED, NULL, false));
+  /* As msgq_count_waiting counts: what is paused waits for that alone, online or not. */
+  REQUIRE_OK(msgq_pause(scene.queue, "cem"));
+  REQUIRE_OK(msgq_pause(scene.queue, "ben"));
+  set_offline(&scene);
+  CHECK_TEXT("r2 s3 s1 q", waiting_of(&scene, MSGQ_REASON_PAUSED, NULL, false));
+  CHECK_TEXT("q s1 s3 r2", waiting_of(&scene, MSGQ_REASON_PAUSED, NULL, true));
+  CHECK_TEXT("r2 q", waiting_of(&scene, MSGQ_REASON_PAUSED, "ben", false));
+  CHECK_TEXT("", waiting_of(&scene, MSGQ_REASON_PAUSED, "ana", false));
+  CHECK_TEXT("s2", waiting_of(&scene, MSGQ_REASON_SCHEDULED, NULL, false));
+  CHECK_TEXT("r1 r3", waiting_of(&scene, MSGQ_REASON_RETRYING, NULL, false));
+  REQUIRE_OK(msgq_pause(scene.queue, NULL));
+  CHECK_TEXT("r1 r2 r3 s3 s1 s2 q", waiting_of(&scene, MSGQ_REASON_PAUSED, NULL, false));
+  CHECK_TEXT("", waiting_of(&scene, MSGQ_REASON_SCHEDULED, NULL, false));
+  scene_end(&scene);
+}
+
+TEST(I9_a_filter_by_reason_is_refused_where_it_cannot_be_kept) {
+  struct scene scene;
+  msgq_page *page = NULL;
+  const msgq_reason scheduled = MSGQ_REASON_SCHEDULED, paused = MSGQ_REASON_PAUSED;
+  scene_begin_open(&scene);
+  CHECK_TEXT("refused", waiting_of(&scene, MSGQ_REASON_NONE, NULL, false));
+  CHECK_TEXT("refused", waiting_of(&scene, MSGQ_REASON_BEHIND, NULL, false));
+  CHECK_TEXT("refused", waiting_of(&scene, (msgq_reason)99, NULL, false));
+  CHECK_TEXT("refused", waiting_of(&scene, MSGQ_REASON_SCHEDULED, "ana", false));
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  filter.waiting_for = &scheduled;
+  filter.order = MSGQ_ORDER_TIME;
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &page));
+  filter.order = MSGQ_ORDER_SEQUENCE;
+  filter.after = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &page));
+  filter.after_time_ms = -1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &page));
+  (filter.after = 0, filter.after_time_ms = 0, filter.failure_kind = MSGQ_FAILURE_SERVER);
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &page));
+  filter.failure_kind = MSGQ_FAILURE_NONE;
+  filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &page));
+  (filter.statuses = 0, filter.waiting_for = &paused, filter.after_time_ms = 1);
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &page));
+  CHECK(page == NULL);
+  scene_end(&scene);
+}

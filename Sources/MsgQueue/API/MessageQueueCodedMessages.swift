@@ -240,6 +240,7 @@ extension MessageQueue.Filter: Codable {
         withReasons = try fields.value("withReasons", or: withReasons)
         failureKind = try fields.optional("failureKind")
         failureCode = try fields.optional("failureCode")
+        waitingFor = try fields.optional("waitingFor")
     }
 
     /// Writes each property under its name.
@@ -256,6 +257,7 @@ extension MessageQueue.Filter: Codable {
         try fields.encode(withReasons, forKey: "withReasons")
         try fields.encodeIfPresent(failureKind, forKey: "failureKind")
         try fields.encodeIfPresent(failureCode, forKey: "failureCode")
+        try fields.encodeIfPresent(waitingFor, forKey: "waitingFor")
     }
 }
 

@@ -24,6 +24,9 @@ extension MessageQueue {
         public var failureKind: FailureKind?
         /// Only failed messages whose ``Message/failure`` has this code, in the order by sequence; 0: without a code; nil: with any.
         public var failureCode: Int?
+        /// Only queued messages that wait for this, as ``MessageQueue/waiting()`` counts them: `.paused`; or `.scheduled` or `.retrying`, of all
+        /// conversations, in the order of their next attempts. Then `afterTime` is the last message's `notBefore` or `nextAttemptAt`. nil: any.
+        public var waitingFor: Explanation.Reason?
 
         /// The order of a page.
         public enum Order: Int32, Sendable, CaseIterable {
@@ -37,7 +40,7 @@ extension MessageQueue {
         public init(
             conversation: String? = nil, statuses: Set<Status> = .unsent, after: Int64? = nil, limit: Int = 50,
             newestFirst: Bool = false, withoutBodies: Bool = false, order: Order = .sequence, afterTime: Timestamp? = nil,
-            withReasons: Bool = false, failureKind: FailureKind? = nil, failureCode: Int? = nil
+            withReasons: Bool = false, failureKind: FailureKind? = nil, failureCode: Int? = nil, waitingFor: Explanation.Reason? = nil
         ) {
             self.conversation = conversation
             self.statuses = statuses
@@ -50,6 +53,7 @@ extension MessageQueue {
             self.withReasons = withReasons
             self.failureKind = failureKind
             self.failureCode = failureCode
+            self.waitingFor = waitingFor
         }
     }
 }
@@ -71,6 +75,7 @@ extension MessageQueue.Filter {
             afterTime: afterTime?.given ?? 0, withReasons: withReasons)
         filter.failureKind = failureKind?.engine ?? .none
         filter.failureCode = try failureCode.map(Self.failureCode)
+        filter.waitingFor = waitingFor.flatMap { MsgQueue.Explanation.Reason(rawValue: $0.rawValue) }
         return filter
     }
 

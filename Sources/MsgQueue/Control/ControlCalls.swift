@@ -79,7 +79,7 @@ struct ControlCalls: Sendable {
     /// Returns a page of conversations, and the sequence and time with which the next one begins.
     private static func answer(_ page: [Conversation], _ limit: Int) -> JSONValue {
         let last = page.count == limit ? page.last?.last : nil
-        return .object([JSONValue.Member("conversations", .array(page.map { JSONValue($0) }))] + next(last))
+        return .object([JSONValue.Member("conversations", .array(page.map { JSONValue($0) }))] + next(last, last?.time))
     }
 
     /// Returns the result of each part of a call that succeeded, as a word.
@@ -87,10 +87,10 @@ struct ControlCalls: Sendable {
         ["results": .array(errors.map { .string($0.map { WireWords.word($0.code) } ?? "OK") })]
     }
 
-    private static func next(_ last: Message?) -> [JSONValue.Member] {
+    private static func next(_ last: Message?, _ time: Int64?) -> [JSONValue.Member] {
         [
             JSONValue.Member("next", last.map { .integer($0.sequence) } ?? .null),
-            JSONValue.Member("next_time_ms", last.map { .integer($0.time) } ?? .null),
+            JSONValue.Member("next_time_ms", time.map { .integer($0) } ?? .null),
         ]
     }
 
@@ -113,7 +113,8 @@ struct ControlCalls: Sendable {
         }
         let messages = try engine.list(filter)
         let last = messages.count == filter.limit || isCut ? messages.last : nil
-        return .object([JSONValue.Member("messages", .array(messages.map { JSONValue($0) }))] + Self.next(last))
+        let time = filter.isByWait ? (filter.waitingFor == .scheduled ? last?.notBefore : last?.nextAttemptAt) : last?.time
+        return .object([JSONValue.Member("messages", .array(messages.map { JSONValue($0) }))] + Self.next(last, time))
     }
 
     /// Stores the messages in this order, all or none, and returns their ids.

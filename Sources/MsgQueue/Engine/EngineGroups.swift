@@ -21,7 +21,8 @@ extension Engine {
         return waiting
     }
 
-    private func run(_ step: () throws(QueueError) -> Bool) throws(QueueError) {
+    /// Runs the steps of a read, until one returns false.
+    func run(_ step: () throws(QueueError) -> Bool) throws(QueueError) {
         while try reading({ () throws(QueueError) in try step() }) {
             // Let threads that wait for the lock run first.
             usleep(100)
@@ -47,4 +48,35 @@ extension QueueReader {
     }
 
     func step(_ search: inout WaitingSearch) throws(QueueError) -> Bool { try search.step(store) }
+
+    /// Returns the page of messages that wait for a time, before its first step.
+    func waitingPage(_ filter: Filter) -> WaitingPage {
+        let scheduler = context.core.scheduler
+        // While the queue is paused all messages wait for its end.
+        return WaitingPage(filter, after: ports.moment.wall, excluding: scheduler.isPaused ? nil : scheduler.pausedConversations)
+    }
+
+    func step(_ page: inout WaitingPage) throws(QueueError) -> Bool {
+        try page.step(store, sending: writes.sendingSequences, damaged: report)
+    }
+
+    /// Returns the rows of the queued messages that are paused.
+    func pausedRows(_ filter: Filter) throws(QueueError) -> [Row] {
+        let scheduler = context.core.scheduler
+        var filter = filter
+        (filter.statuses, filter.waitingFor) = (StatusSet(.queued), nil)
+        let sending = writes.sendingSequences
+        guard !scheduler.isPaused else { return try store.page(filter, sending: sending, damaged: report) }
+        var found: [Int64] = []
+        for name in scheduler.pausedConversations where filter.conversation == nil || filter.conversation == name.text {
+            var page = filter
+            page.conversation = name.text
+            found += try store.sequences(page, sending: sending)
+            guard found.count > filter.limit else { continue }
+            found.sort(by: filter.newestFirst ? { $0 > $1 } : { $0 < $1 })
+            found.removeLast(found.count - filter.limit)
+        }
+        found.sort(by: filter.newestFirst ? { $0 > $1 } : { $0 < $1 })
+        return try store.rows(found.map { TimePlace(0, $0) }, filter, sending: sending, mayDiffer: true, damaged: report) ?? []
+    }
 }

@@ -7,7 +7,10 @@ extension Engine {
 
     package func list(_ filter: Filter) throws(QueueError) -> [Message] {
         try FilterRule.check(filter)
-        return try reading { () throws(QueueError) in try reader.list(filter) }
+        guard filter.isByWait else { return try reading { () throws(QueueError) in try reader.list(filter) } }
+        var page = try reading { () throws(QueueError) in reader.waitingPage(filter) }
+        try run { () throws(QueueError) in try reader.step(&page) }
+        return try reading { () throws(QueueError) in try reader.messages(page.rows, filter) }
     }
 
     package func attempts(_ id: String) throws(QueueError) -> [Attempt] {

@@ -24,7 +24,12 @@ final class QueueReader {
     }
 
     func list(_ filter: Filter) throws(QueueError) -> [Message] {
-        let rows = try store.page(filter, sending: writes.sendingSequences, damaged: report)
+        guard filter.waitingFor == nil else { return try messages(try pausedRows(filter), filter) }
+        return try messages(try store.page(filter, sending: writes.sendingSequences, damaged: report), filter)
+    }
+
+    /// Returns the messages of a page.
+    func messages(_ rows: [Row], _ filter: Filter) throws(QueueError) -> [Message] {
         var page: [Message] = []
         for row in rows { page.append(try message(row, withBody: !filter.withoutBodies)) }
         if filter.withReasons { try addReasons(to: &page, rows) }
@@ -102,7 +107,7 @@ final class QueueReader {
     }
 
     /// Tells of a damaged row that was found.
-    private func report(_ error: QueueError) {
+    func report(_ error: QueueError) {
         Log.error("\(store.path): \(error.detail)")
         events.emit(.storage(error))
     }

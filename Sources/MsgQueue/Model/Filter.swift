@@ -26,6 +26,8 @@ package struct Filter: Sendable, Equatable {
     package var failureKind = FailureKind.none
     /// Only failed messages, with this code; nil: any.
     package var failureCode: Int32?
+    /// Only queued messages that wait for this: `.paused`, or a time, `.scheduled` or `.retrying`, in whose order they are listed; nil: any.
+    package var waitingFor: Explanation.Reason?
 
     package init(
         conversation: String? = nil, statuses: StatusSet = .unsent, after: Int64 = 0, limit: Int = 50,
@@ -52,4 +54,7 @@ package struct Filter: Sendable, Equatable {
 
     /// Messages are selected by their failures.
     package var isByFailure: Bool { failureKind != .none || failureCode != nil }
+
+    /// Messages are listed by the time that they wait for.
+    package var isByWait: Bool { waitingFor == .scheduled || waitingFor == .retrying }
 }

@@ -9,6 +9,7 @@ package enum FilterRule {
             throw QueueError(.invalid, "statuses must contain at least one status and no unknown one, got \(filter.statuses.rawValue)")
         }
         try checkCursor(filter)
+        if let reason = filter.waitingFor { try check(reason, filter) }
         guard filter.isByFailure else { return }
         guard filter.statuses.contains(.failed) else {
             throw QueueError(.invalid, "only failed messages have a failure: statuses must contain them")
@@ -22,8 +23,28 @@ package enum FilterRule {
         return .failed(filter.conversation, filter.failureKind, filter.failureCode)
     }
 
+    private static func check(_ reason: Explanation.Reason, _ filter: Filter) throws(QueueError) {
+        guard filter.isByWait || reason == .paused else {
+            throw QueueError(.invalid, "waiting_for must be paused, scheduled or retrying, got reason \(reason.rawValue)")
+        }
+        guard filter.statuses.contains(.queued) else {
+            throw QueueError(.invalid, "only queued messages wait: statuses must contain them")
+        }
+        guard filter.order == .sequence, !filter.isByFailure else {
+            throw QueueError(.invalid, "messages that wait are listed without an order and a failure")
+        }
+        guard filter.conversation == nil || reason == .paused else {
+            throw QueueError(.invalid, "messages that wait for a time are listed for all conversations together")
+        }
+    }
+
     private static func checkCursor(_ filter: Filter) throws(QueueError) {
         switch filter.order {
+        case .sequence where filter.isByWait:
+            guard filter.afterTime >= 0 else { throw QueueError(.invalid, "after_time_ms must not be negative, got \(filter.afterTime)") }
+            guard filter.afterTime != 0 || filter.after == 0 else {
+                throw QueueError(.invalid, "of messages that wait for a time, after needs after_time_ms")
+            }
         case .sequence:
             guard filter.afterTime == 0 else { throw QueueError(.invalid, "after_time_ms needs the order by time") }
         case .time:

@@ -426,8 +426,6 @@ extension Store {
     private func readPage(
         _ filter: Filter, sending: Set<Int64>, mayDiffer: Bool = false, damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Row]? {
-        var rows: [Row] = []
-        let part: Part = filter.withoutBodies ? .start : .whole
         let query = PageQuery(filter, sending, self)
         let places: [TimePlace]
         if filter.order == .time {
@@ -436,6 +434,15 @@ extension Store {
         } else {
             places = try query.sequences().map { TimePlace(0, $0) }
         }
+        return try rows(places, filter, sending: sending, mayDiffer: mayDiffer, damaged: damaged)
+    }
+
+    /// Returns the rows at some places; nil: one is gone or has another status, unless `mayDiffer`.
+    func rows(
+        _ places: [TimePlace], _ filter: Filter, sending: Set<Int64>, mayDiffer: Bool, damaged: (QueueError) -> Void
+    ) throws(QueueError) -> [Row]? {
+        var rows: [Row] = []
+        let part: Part = filter.withoutBodies ? .start : .whole
         for place in places {
             let sequence = place.sequence
             do {

@@ -140,6 +140,7 @@ package struct ControlRequest: Sendable {
             withoutBodies: !fields.flag("bodies"), order: fields.text("order") == "time" ? .time : .sequence,
             afterTime: fields.integer("after_time_ms") ?? 0, withReasons: fields.flag("reasons"))
         (filter.failureKind, filter.failureCode) = (fields.failureKind, fields.failureCode)
+        filter.waitingFor = fields.text("waiting_for").flatMap(WireWords.reason)
         return filter
     }
 

@@ -37,6 +37,7 @@ package struct ControlRule: Sendable {
                 Field(name: "after", kind: .integer(0...Int64.max)),
                 limit, Field(name: "newest_first", kind: .boolean), Field(name: "bodies", kind: .boolean), order,
                 Field(name: "after_time_ms", kind: .integer(0...Int64.max)), Field(name: "reasons", kind: .boolean),
+                Field(name: "waiting_for", kind: .word(["paused", "scheduled", "retrying"])),
             ] + failure),
         ControlRule(call: "get", fields: [message]), ControlRule(call: "explain", fields: [message]),
         ControlRule(call: "attempts", fields: [message]), ControlRule(call: "counts", fields: [conversation]),

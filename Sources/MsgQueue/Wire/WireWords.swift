@@ -18,6 +18,7 @@ package enum WireWords {
     package static func word(_ mode: Mode) -> String { snake(mode) }
 
     package static func failure(_ word: String) -> FailureKind? { FailureKind.allCases.first { self.word($0) == word } }
+    package static func reason(_ word: String) -> Explanation.Reason? { Explanation.Reason.allCases.first { self.word($0) == word } }
     package static func status(_ word: String) -> MessageStatus? { MessageStatus.allCases.first { self.word($0) == word } }
 
     /// The enumerators are numbered from 0 without gaps.

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 import MsgQueue
@@ -21,6 +22,30 @@ import MsgQueue
         #expect(try queue.conversations().map(\.isPaused) == [true, false])
         #expect(try queue.conversation(named: "ben").isPaused && queue.conversation(named: "ana").counts.queued == 2)
         #expect(throws: MessageQueue.Error.self) { try queue.conversation(named: "nobody") }
+        try await queue.close()
+    }
+
+    @Test func I9_queued_messages_are_listed_by_what_they_wait_for() async throws {
+        var options = MessageQueue.Options()
+        (options.mode, options.direct) = (.manual, false)
+        let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
+        _ = try queue.enqueue("1", conversation: "ana", id: "a")
+        for (id, hours) in [("b", 2), ("c", 1)] {
+            let start = MessageQueue.Timestamp.now + .seconds(3600 * hours)
+            _ = try queue.enqueue(MessageQueue.Draft("later", conversation: "ben", id: id, notBefore: start))
+        }
+        try queue.pause(conversation: "ana")
+        var filter = MessageQueue.Filter(limit: 1, waitingFor: .scheduled)
+        let first = try queue.list(filter)
+        #expect(first.map(\.id) == ["c"])
+        (filter.after, filter.afterTime) = (first[0].sequence, first[0].notBefore)
+        #expect(try queue.list(filter).map(\.id) == ["b"])
+        #expect(try queue.list(.init(waitingFor: .paused)).map(\.id) == ["a"])
+        #expect(try queue.list(.init(waitingFor: .retrying)).isEmpty)
+        #expect(throws: MessageQueue.Error.self) { try queue.list(.init(waitingFor: .behind)) }
+        #expect(throws: MessageQueue.Error.self) { try queue.list(.init(waitingFor: .done)) }
+        let written = try JSONEncoder().encode(filter)
+        #expect(try JSONDecoder().decode(MessageQueue.Filter.self, from: written) == filter)
         try await queue.close()
     }
 

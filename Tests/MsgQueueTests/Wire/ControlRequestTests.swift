@@ -7,6 +7,12 @@ import Testing
     private func request(_ text: String) -> ControlRequest { ControlRequest(line: Array(text.utf8)) }
     private func call(_ text: String) throws -> ControlCall { try request(#"{"id":1,"call":"# + text + "}").call.get() }
 
+    private func waiting(for reason: Explanation.Reason) -> Filter {
+        var filter = Filter(withoutBodies: true)
+        filter.waitingFor = reason
+        return filter
+    }
+
     private func refusal(_ text: String) -> String? {
         do { _ = try call(text) } catch let error as QueueError { return error.code == .invalid ? error.detail : "\(error)" } catch {
             return nil
@@ -25,6 +31,7 @@ import Testing
                         withoutBodies: false))
             ),
             (#""list","reasons":true"#, .list(Filter(withoutBodies: true, withReasons: true))),
+            (#""list","waiting_for":"paused""#, .list(waiting(for: .paused))),
             (#""get","message":"m""#, .get("m")), (#""explain","message":"m""#, .explain("m")),
             (#""attempts","message":"m""#, .attempts("m")),
             (#""counts","conversation":null"#, .counts(conversation: nil)), (#""counts","conversation":"a""#, .counts(conversation: "a")),

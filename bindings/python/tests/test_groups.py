@@ -18,6 +18,7 @@ from msgqueue import (
     Mode,
     Outcome,
     PermissionDeniedError,
+    Reason,
     Status,
     aio,
     control,
@@ -122,6 +123,38 @@ def test_I9_waiting_counts_each_message_once(opened: Opener) -> None:
     assert (waiting.queued, waiting.paused, waiting.scheduled, waiting.retrying) == (3, 2, 1, 0)
     assert waiting.next_scheduled == queue.list("ana")[0].not_before
     assert waiting.next_retry is None
+
+
+def test_I9_a_list_is_filtered_by_what_messages_wait_for(opened: Opener, store: Path) -> None:
+    queue = opened(mode=Mode.MANUAL)
+    for id, conversation, hours in (("later", "ana", 2), ("sooner", "ben", 1), ("held", "cem", 3), ("now", "cem", 0)):
+        queue.enqueue(id, conversation=conversation, id=id, delay=timedelta(hours=hours) if hours else None)
+    queue.pause("cem")
+
+    def ids(waiting_for: Reason, **filter: object) -> list[str]:
+        return [message.id for message in queue.list(waiting_for=waiting_for, **filter)]  # type: ignore[arg-type]
+
+    assert ids(Reason.PAUSED) == ["held", "now"]
+    assert ids(Reason.PAUSED, conversation="ana") == []
+    assert ids(Reason.SCHEDULED) == ["sooner", "later"]
+    assert ids(Reason.SCHEDULED, newest_first=True) == ["later", "sooner"]
+    assert ids(Reason.RETRYING) == []
+    first = queue.list(waiting_for=Reason.SCHEDULED, limit=1)[0]
+    assert ids(Reason.SCHEDULED, after=first.sequence, after_time=first.not_before) == ["later"]
+    for reason, wrong in ((Reason.BEHIND, {}), (Reason.SCHEDULED, {"conversation": "ana"})):
+        with pytest.raises(InvalidError):
+            ids(reason, **wrong)
+    with pytest.raises(TypeError):
+        queue.list(waiting_for=11)  # type: ignore[arg-type]
+    queue.start_control()
+    with control.connect(store) as client:
+        page = client.call("list", waiting_for="scheduled", limit=1)
+        assert [message["id"] for message in page["messages"]] == ["sooner"]
+        assert page["next_time_ms"] == page["messages"][0]["not_before_ms"]
+        rest = client.call("list", waiting_for="scheduled", after=page["next"], after_time_ms=page["next_time_ms"])
+        assert [message["id"] for message in rest["messages"]] == ["later"]
+        with pytest.raises(InvalidError):
+            client.call("list", waiting_for="behind")
 
 
 def test_I9_the_asyncio_queue_has_groups(store: Path) -> None:

@@ -214,6 +214,7 @@ class Filter(Structure):
         ("with_reasons", c_bool),
         ("failure_code", POINTER(c_int32)),
         ("failure_kind", c_int),
+        ("waiting_for", POINTER(c_int)),
     ]
 
 

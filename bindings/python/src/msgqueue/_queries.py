@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from . import _abi, _arguments, _convert
 from ._arguments import Time
 from ._handle import Handle
-from .enums import FailureKind, ListOrder, Status
+from .enums import FailureKind, ListOrder, Reason, Status
 from .models import Attempt, Conversation, Counts, Explanation, FailureGroup, Message, State, Waiting
 from .statistics import Minute, Statistics
 
@@ -93,6 +93,7 @@ class Queries:
         reasons: bool = False,
         kind: FailureKind | None = None,
         code: int | None = None,
+        waiting_for: Reason | None = None,
     ) -> builtins.list[Message]:
         """Returns a page of messages, in the order of sending or by time.
 
@@ -109,6 +110,9 @@ class Queries:
             reasons: Each message has its `explanation`, as `explain` returns it.
             kind: Only failed messages whose failure is of this kind, by `sequence`; None: of any.
             code: Only failed messages whose failure has this code, by `sequence`; 0: without a code; None: with any.
+            waiting_for: Only queued messages that wait for this, as `waiting` counts them: PAUSED; or SCHEDULED or
+                RETRYING, of all conversations, in the order of their next attempts. Then `after_time` is the
+                `not_before` or `next_attempt` of the last message of the page before. None: any.
         """
         wanted: _abi.Filter = _abi.sized(_abi.Filter)
         wanted.conversation = _arguments.optional_text("conversation", conversation)
@@ -121,6 +125,9 @@ class Queries:
         wanted.after_time_ms = _arguments.moment("after_time", after_time)
         wanted.with_reasons = _arguments.flag("reasons", reasons)
         _arguments.failure(wanted, kind, code)
+        if waiting_for is not None:
+            reason = _arguments.member("waiting_for", waiting_for, Reason)
+            wanted.waiting_for = ctypes.pointer(ctypes.c_int(reason))
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()
         handle.check(lib.msgq_list(handle.pointer, wanted, page))

@@ -1,0 +1,70 @@
+/// A page of the queued messages that wait for a time, in the order of these times, which is read in steps.
+package struct WaitingPage {
+    /// The number of entries that one step reads: a few milliseconds.
+    private static let step: Int64 = 5_000
+
+    private var filter: Filter
+    private let now: Int64
+    /// Messages of these conversations are left out; nil: all.
+    private let excluded: Set<Name>?
+    /// The last entry that was read.
+    private var place: TimePlace
+    package private(set) var rows: [Row] = []
+
+    /// Reads those that wait for a time after `now`.
+    package init(_ filter: Filter, after now: Int64, excluding excluded: Set<Name>?) {
+        (self.filter, self.now, self.excluded) = (filter, now, excluded)
+        self.filter.statuses = StatusSet(.queued)
+        if filter.newestFirst {
+            place = filter.afterTime == 0 ? TimePlace(Int64.max, Int64.max) : TimePlace(filter.afterTime, filter.after)
+        } else {
+            place = filter.afterTime > now ? TimePlace(filter.afterTime, filter.after) : TimePlace(now, Int64.max)
+        }
+    }
+
+    /// Runs one step. Returns false when the page is complete.
+    package mutating func step(_ store: Store, sending: Set<Int64>, damaged: (QueueError) -> Void) throws(QueueError) -> Bool {
+        guard let excluded else { return false }
+        let statement = try statement(store.database)
+        statement.bind(1, place.time)
+        statement.bind(2, place.sequence)
+        statement.bind(3, Self.step)
+        statement.bind(4, now)
+        var (read, found, last) = (Int64(0), [TimePlace](), place)
+        let room = filter.limit - rows.count
+        try statement.forEach { () throws(QueueError) in
+            read += 1
+            last = TimePlace(statement.int(0), statement.int(1))
+            if !sending.contains(last.sequence), !excluded.contains(Name(statement.text(2))) { found.append(last) }
+            return found.count < room
+        }
+        place = last
+        rows += try store.rows(found, filter, sending: [], mayDiffer: true, damaged: damaged) ?? []
+        return rows.count < filter.limit && (read == Self.step || found.count == room)
+    }
+
+    private func statement(_ database: Database) throws(QueueError) -> Statement {
+        switch (filter.waitingFor == .scheduled, filter.newestFirst) {
+        case (true, false): try database.statement(Self.entries("not_before", "message_scheduled"))
+        case (true, true): try database.statement(Self.lastEntries("not_before", "message_scheduled"))
+        case (false, false): try database.statement(Self.entries("due_at", "message_due"))
+        case (false, true): try database.statement(Self.lastEntries("due_at", "message_due"))
+        }
+    }
+
+    private static func entries(_ time: SQL, _ index: SQL) -> SQL {
+        let source: SQL = "SELECT \(time), seq, conversation FROM message INDEXED BY \(index) WHERE \(time) != 0 AND status = \(.queued)"
+        return """
+            \(source) AND \(time) = ?1 AND seq > ?2 AND \(time) > ?4
+            UNION ALL \(source) AND \(time) > ?1 AND \(time) > ?4 ORDER BY 1, 2 LIMIT ?3
+            """
+    }
+
+    private static func lastEntries(_ time: SQL, _ index: SQL) -> SQL {
+        let source: SQL = "SELECT \(time), seq, conversation FROM message INDEXED BY \(index) WHERE \(time) != 0 AND status = \(.queued)"
+        return """
+            \(source) AND \(time) = ?1 AND seq < ?2 AND \(time) > ?4
+            UNION ALL \(source) AND \(time) < ?1 AND \(time) > ?4 ORDER BY 1 DESC, 2 DESC LIMIT ?3
+            """
+    }
+}
