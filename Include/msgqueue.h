@@ -510,6 +510,11 @@ typedef struct msgq_options {
      whatever is called first; the first report of online counts as a return of the connection. If
      there is no report within 60 s of msgq_open, one line of the log (MSGQ_LOG_WARNING) says so. */
   int64_t initial_connectivity;
+
+  /* False. In mode ask the prompt asks about failed messages, too: "Connected. Auto-send 5 queued
+     and 2 failed messages?", also when only failed ones are there. The yes to it is a drain with
+     include_failed; one without sends the queued ones only. */
+  bool prompt_for_failed;
 } msgq_options;
 
 /*
@@ -534,7 +539,7 @@ typedef struct msgq_options {
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 0, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
-    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN }
+    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN, false }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -1556,8 +1561,8 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_SUMMARY,          /* counts, connectivity: after every change of them; several changes
                                   may share one */
   MSGQ_EVENT_CONNECTIVITY,     /* connectivity, link, metered; text: the reason for being offline */
-  MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes,
-                                  msgq_withdraw_prompt the no */
+  MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes (with include_failed
+                                  for prompt_for_failed), msgq_withdraw_prompt the no */
   MSGQ_EVENT_PROMPT_WITHDRAWN, /* it was answered, expired, or there is nothing to ask any more */
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
   MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
@@ -1575,19 +1580,36 @@ typedef enum msgq_event_kind {
                                   their own, wait as one event */
   MSGQ_EVENT_REPLACED,         /* id, conversation, text: the id of the message that replaced it, of
                                   the same replace_key */
-  MSGQ_EVENT_EDITED            /* id, conversation: msgq_edit, msgq_edit_message or msgq_update
+  MSGQ_EVENT_EDITED,           /* id, conversation: msgq_edit, msgq_edit_message or msgq_update
                                   changed the message */
+  MSGQ_EVENT_PROMPT_CHANGED    /* prompt: the numbers of the prompt that
+                                  stands, when they changed: at most 4 of them in a second. It
+                                  expires when it would have */
 } msgq_event_kind;
 
-/* What a prompt asks about. */
+/*
+ * What a prompt asks about: what a yes would send now, besides what starts without it (direct
+ * messages, and retries of what was drained). That is what msgq_drain would attempt at this moment
+ * if everything succeeded. Not counted is what is paused, being sent, queued until its
+ * not_before_ms, for an unmetered link or for a retry, or blocked behind such a retry
+ * (strict_order) or a failed message (final_failure), and what has expired. More than 1024 messages
+ * of one conversation that wait for their not_before_ms or for an unmetered link block those behind
+ * them (strict_order), which are counted all the same.
+ *
+ * The numbers follow the queue while the prompt stands (MSGQ_EVENT_PROMPT_CHANGED). When nothing is
+ * left, it is withdrawn.
+ */
 typedef struct msgq_prompt {
   uint32_t struct_size;
-  uint32_t timeout_ms; /* the prompt expires after this */
-  uint64_t messages;
-  uint64_t bytes;
-  int64_t oldest_ms; /* when the oldest was enqueued */
+  uint32_t timeout_ms; /* the prompt expires after this, counted from its MSGQ_EVENT_PROMPT */
+  uint64_t messages;   /* queued ones; at most drain_batch */
+  uint64_t bytes;      /* of these and of the failed ones, also beyond drain_batch */
+  int64_t oldest_ms;   /* when the oldest was enqueued; an earlier time when there are more than
+                          1,000 queued messages before it that are not counted */
   uint64_t conversations;
   const char *text; /* "Connected. Auto-send 5 queued messages?" */
+  uint64_t failed;  /* with prompt_for_failed: failed ones that a drain with include_failed would
+                       send; with `messages` together at most drain_batch */
 } msgq_prompt;
 
 /* Valid until the handler returns. What a kind does not have is NULL or 0. */
@@ -1648,7 +1670,8 @@ int msgq_fd(const msgq_queue *queue);
    store. Errors: NOT_FOUND. */
 msgq_result msgq_explain(msgq_queue *queue, const char *id, msgq_explanation *out);
 
-/* A prompt that is valid, with the numbers of its MSGQ_EVENT_PROMPT. */
+/* A prompt that is valid, with the numbers of its last event (msgq_prompt). Its `failed` is
+   msgq_state.prompt_failed. */
 typedef struct msgq_standing_prompt {
   uint32_t struct_size;
   uint32_t timeout_ms; /* how long it is valid in all */
@@ -1696,13 +1719,14 @@ typedef struct msgq_state {
      msgq_explain, quote its first 128 bytes. */
   char offline_reason[MSGQ_OFFLINE_REASON_SIZE];
   char sqlite_version[16]; /* as msgq_sqlite_version */
+  uint64_t prompt_failed;  /* of the prompt: msgq_prompt.failed */
 } msgq_state;
 
 /* clang-format off */
 #define MSGQ_STATE_INIT                                                                        \
   { sizeof(msgq_state), MSGQ_CONNECTIVITY_UNKNOWN, MSGQ_LINK_NONE, MSGQ_LIFECYCLE_FOREGROUND,  \
     MSGQ_MODE_AUTO, false, false, false, false, false, false, MSGQ_OK, 0, 0,                   \
-    { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "", "", "" }
+    { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "", "", "", 0 }
 /* clang-format on */
 
 /* The state of the queue, as the events before reported it: after MSGQ_EVENT_RESYNC, or for a

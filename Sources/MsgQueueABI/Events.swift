@@ -65,6 +65,9 @@ extension Block {
             result.kind = MSGQ_EVENT_PROMPT
             result.prompt = self.prompt(prompt)
         case .promptWithdrawn: result.kind = MSGQ_EVENT_PROMPT_WITHDRAWN
+        case .promptChanged(let prompt):
+            result.kind = MSGQ_EVENT_PROMPT_CHANGED
+            result.prompt = self.prompt(prompt)
         case .drainStarted(let counts):
             result.kind = MSGQ_EVENT_DRAIN_STARTED
             result.counts = self.counts(counts)
@@ -125,12 +128,12 @@ extension Block {
 
     private mutating func prompt(_ prompt: Prompt) -> UnsafePointer<msgq_prompt>? {
         let target = reserve(msgq_prompt.self)
-        let text = string(Words.prompt(prompt.messages))
+        let text = string(Words.prompt(prompt.messages, failed: prompt.failed))
         target?.initialize(
             to: msgq_prompt(
                 struct_size: UInt32(MemoryLayout<msgq_prompt>.stride), timeout_ms: UInt32(clamping: prompt.timeout),
                 messages: UInt64(clamping: prompt.messages), bytes: UInt64(clamping: prompt.bytes), oldest_ms: prompt.oldestAt,
-                conversations: UInt64(clamping: prompt.conversations), text: text))
+                conversations: UInt64(clamping: prompt.conversations), text: text, failed: UInt64(clamping: prompt.failed)))
         return target.map { UnsafePointer($0) }
     }
 }

@@ -70,6 +70,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
             \.strict_order, \.pause_on_unauthorized, \.unmetered_only, \.send_in_background, \.direct, \.hold_interrupted,
             \.durable_outcomes,
             \.conflict_is_sent, \.read_only, \.refuse_lost_tail, \.soonest_expiry_first, \.maintenance,
+            \.prompt_for_failed,
         ])
     let defaults = defaultOptions
     var options = Options()
@@ -115,6 +116,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.liveShare = given.live_share
     options.soonestExpiryFirst = given.soonest_expiry_first
     options.maintenance = given.maintenance
+    options.promptForFailed = given.prompt_for_failed
     return options
 }
 

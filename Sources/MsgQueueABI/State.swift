@@ -40,6 +40,7 @@ extension msgq_state {
         prompt.oldest_ms = asked.oldestAt
         prompt.conversations = UInt64(clamping: asked.conversations)
         prompt.expires_ms = state.promptExpiresAt ?? 0
-        copy(Words.prompt(asked.messages), to: &prompt.text)
+        prompt_failed = UInt64(clamping: asked.failed)
+        copy(Words.prompt(asked.messages, failed: asked.failed), to: &prompt.text)
     }
 }

@@ -111,6 +111,8 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(rate_per_second);
   SAME(rate_burst);
   SAME(ramp_up_ms);
+  SAME(initial_connectivity);
+  SAME(prompt_for_failed);
 #undef SAME
 }
 
@@ -130,7 +132,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK_NUMBER(7 * INT64_C(86400000), options.remember_ids_ms);
   CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail && options.refused == MSGQ_REFUSED_KEEP);
   CHECK(options.on_full == MSGQ_ON_FULL_REFUSE && options.limit_file_bytes == 0);
-  CHECK(options.live_share == 0.5 && !options.soonest_expiry_first && !options.maintenance);
+  CHECK(options.live_share == 0.5 && !options.soonest_expiry_first && !options.maintenance && !options.prompt_for_failed);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
   CHECK(options.rate_per_second == 0.0 && options.rate_burst == 0 && options.ramp_up_ms == 0);
 }

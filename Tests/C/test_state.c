@@ -86,9 +86,10 @@ TEST(Q20_the_prompt_in_the_state_equals_the_prompt_event) {
   CHECK_TEXT(entry.prompt_text, state.prompt.text);
   CHECK_TEXT("Waiting for your confirmation.", state.text);
   CHECK_TEXT("Waiting for your confirmation.", explain(&post.scene, "m1").text);
-  /* The prompt does not change when a message is enqueued. */
   put(&post.scene, "m3", "ana", "333");
-  CHECK_NUMBER(2, state_of(&post.scene).prompt.messages);
+  AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_PROMPT_CHANGED, &entry));
+  state = state_of(&post.scene);
+  CHECK(state.prompt.messages == 3 && entry.prompt.messages == 3 && state.prompt.bytes == 6 && entry.prompt.bytes == 6);
   CHECK_NUMBER(3, drain(&post.scene).sent);
   state = check_state(&post.scene, MSGQ_REASON_NONE);
   CHECK(!state.has_prompt && state.prompt.messages == 0 && state.prompt.expires_ms == 0 && state.prompt.text[0] == '\0');

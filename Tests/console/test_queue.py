@@ -400,6 +400,49 @@ def test_Q6_send_all_reports_what_failed(opened: Opener, show: Shower, transport
     page.see(".empty h2", "No queued messages")
 
 
+# ---------------------------------------------------------------- Q22
+
+
+def test_Q22_the_toast_follows_the_queue(opened: Opener, show: Shower, transport: Transport) -> None:
+    queue = asking(opened, prompt_timeout=600.0)
+    fill(queue, 2)
+    page = show(queue)
+    online_with_toast(queue, page)
+    expires = queue.state().prompt_expires
+    page.script("window.toast = document.querySelector('.toast'); window.toast.querySelector('button').focus()")
+    fill(queue, 1)
+    page.see(".toast-text span", "Auto-send 3 queued messages?")
+    page.see(".toast-text small", lambda text: text.endswith("1 conversation"))
+    queue.enqueue("x" * 2000, conversation="ben")
+    page.see(".toast-text small", lambda text: text.startswith("2.0 KB") and text.endswith("2 conversations"))
+    queue.pause("ben")
+    page.see(".toast-text span", "Auto-send 3 queued messages?")
+    # It is the same toast, with the focus where it was, and it ends when it would have.
+    assert page.script("return window.toast === document.querySelector('.toast')")
+    assert page.script("return document.activeElement.dataset.action") == "review-first"
+    assert queue.state().prompt_expires == expires
+    page.press("Yes, send all", ".toasts")
+    page.see(".notice p", "Sending is paused. 3 messages sent.")
+    assert len(transport.sent) == 3
+
+
+def test_Q22_yes_takes_the_failed_messages_along(opened: Opener, show: Shower, transport: Transport) -> None:
+    queue = opened(mode=Mode.ASK, prompt_timeout=600.0, prompt_for_failed=True)
+    transport.answer("message 1", Outcome.reject(code=400))
+    fill(queue, 1)
+    assert queue.drain().failed == 1
+    offline(queue)
+    queue.enqueue("message 2", conversation="ana")
+    page = show(queue)
+    page.see(".bar.offline", lambda text: "1 message queued" in text)
+    online(queue)
+    page.see(".toast-text span", "Auto-send 1 queued and 1 failed message?")
+    page.press("Yes, send all", ".toasts")
+    page.see(".notice p", "2 messages sent.")
+    assert transport.sent[1:] == ["message 1", "message 2"]
+    assert queue.counts().failed == 0
+
+
 # ---------------------------------------------------------------- Q23
 
 

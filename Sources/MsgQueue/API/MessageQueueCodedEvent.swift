@@ -11,6 +11,7 @@ extension MessageQueue.Event: Codable {
         case "connectivity": self = .connectivity(try fields.value("network"))
         case "prompt": self = .prompt(try fields.value("prompt"))
         case "promptWithdrawn": self = .promptWithdrawn
+        case "promptChanged": self = .promptChanged(try fields.value("prompt"))
         case "drainStarted": self = .drainStarted(try fields.value("counts"))
         case "drainProgress": self = .drainProgress(try fields.value("report"))
         case "drainFinished": self = .drainFinished(try fields.value("report"))
@@ -43,7 +44,7 @@ extension MessageQueue.Event: Codable {
             try fields.encode(counts, forKey: "counts")
             try fields.encode(network, forKey: "network")
         case .connectivity(let network): try fields.encode(network, forKey: "network")
-        case .prompt(let prompt): try fields.encode(prompt, forKey: "prompt")
+        case .prompt(let prompt), .promptChanged(let prompt): try fields.encode(prompt, forKey: "prompt")
         case .promptWithdrawn: break
         case .drainStarted(let counts): try fields.encode(counts, forKey: "counts")
         case .drainProgress(let report), .drainFinished(let report): try fields.encode(report, forKey: "report")
@@ -75,6 +76,7 @@ extension MessageQueue.Event: Codable {
         case .connectivity: "connectivity"
         case .prompt: "prompt"
         case .promptWithdrawn: "promptWithdrawn"
+        case .promptChanged: "promptChanged"
         case .drainStarted: "drainStarted"
         case .drainProgress: "drainProgress"
         case .drainFinished: "drainFinished"

@@ -46,6 +46,7 @@ extension MessageQueue.Options: Codable {
         liveShare = try fields.value("liveShare", or: liveShare)
         soonestExpiryFirst = try fields.value("soonestExpiryFirst", or: soonestExpiryFirst)
         maintenance = try fields.value("maintenance", or: maintenance)
+        promptForFailed = try fields.value("promptForFailed", or: promptForFailed)
     }
 
     /// Writes each property under its name.
@@ -92,6 +93,7 @@ extension MessageQueue.Options: Codable {
         try fields.encode(liveShare, forKey: "liveShare")
         try fields.encode(soonestExpiryFirst, forKey: "soonestExpiryFirst")
         try fields.encode(maintenance, forKey: "maintenance")
+        try fields.encode(promptForFailed, forKey: "promptForFailed")
     }
 }
 

@@ -178,6 +178,7 @@ extension MessageQueue.Prompt: Codable {
         let fields = try FieldReader(decoder)
         self.init(
             messages: try fields.value("messages"),
+            failed: try fields.value("failed", or: 0),
             bytes: try fields.value("bytes", or: 0),
             oldestAt: try fields.value("oldestAt"),
             conversations: try fields.value("conversations", or: 1),
@@ -188,6 +189,7 @@ extension MessageQueue.Prompt: Codable {
     public func encode(to encoder: any Encoder) throws {
         var fields = encoder.container(keyedBy: FieldName.self)
         try fields.encode(messages, forKey: "messages")
+        try fields.encode(failed, forKey: "failed")
         try fields.encode(bytes, forKey: "bytes")
         try fields.encode(oldestAt, forKey: "oldestAt")
         try fields.encode(conversations, forKey: "conversations")

@@ -11,6 +11,8 @@ extension MessageQueue {
         case prompt(Prompt)
         /// The prompt was answered, expired, or is not needed any more.
         case promptWithdrawn
+        /// What a yes to the prompt would send changed while it stands: at most four times a second. It expires when it would have.
+        case promptChanged(Prompt)
         /// A drain began, with the counts at that time.
         case drainStarted(Counts)
         /// The results of the current drain so far.
@@ -54,10 +56,13 @@ extension MessageQueue {
         public let at: Timestamp
     }
 
-    /// The messages that a prompt asks about.
+    /// The messages that a prompt asks about: those that a drain would send now. It does not count what is paused, scheduled for later,
+    /// waits for a retry or an unmetered link, is blocked by a failed message, has expired, is being sent, or starts without an answer.
     public struct Prompt: Sendable, Hashable {
-        /// Queued messages.
+        /// Queued messages; at most ``Options/drainBatch``.
         public let messages: Int
+        /// Failed messages, with ``Options/promptForFailed``: the yes that includes them is a drain with `includeFailed`.
+        public let failed: Int
         /// Bytes of their bodies.
         public let bytes: Int
         /// When the oldest of them was enqueued.
@@ -68,7 +73,7 @@ extension MessageQueue {
         public let timeout: Duration
 
         /// The question for the user: "Connected. Auto-send 5 queued messages?".
-        public var text: String { Words.prompt(Int64(messages)) }
+        public var text: String { Words.prompt(Int64(messages), failed: Int64(failed)) }
     }
 }
 
@@ -80,6 +85,7 @@ extension MessageQueue.Event {
         case .connectivity(let network): self = .connectivity(.init(network))
         case .prompt(let prompt): self = .prompt(.init(prompt))
         case .promptWithdrawn: self = .promptWithdrawn
+        case .promptChanged(let prompt): self = .promptChanged(.init(prompt))
         case .drainStarted(let counts): self = .drainStarted(.init(counts))
         case .drainProgress(let report): self = .drainProgress(.init(report))
         case .drainFinished(let report): self = .drainFinished(.init(report))
@@ -109,7 +115,7 @@ extension MessageQueue.StatusChange {
 extension MessageQueue.Prompt {
     package init(_ prompt: MsgQueue.Prompt) {
         self.init(
-            messages: Int(prompt.messages), bytes: Int(prompt.bytes), oldestAt: .init(prompt.oldestAt),
+            messages: Int(prompt.messages), failed: Int(prompt.failed), bytes: Int(prompt.bytes), oldestAt: .init(prompt.oldestAt),
             conversations: Int(prompt.conversations), timeout: .milliseconds(prompt.timeout))
     }
 }

@@ -124,6 +124,9 @@ extension MessageQueue {
         /// With `.offline` the queue begins offline: it raises no prompt and calls no transport before the report, and the first report of
         /// `.online` counts as a return of the connection. If there is no report within 60 s, one line of the log says so.
         public var initialConnectivity: Connectivity = defaults.initialConnectivity
+        /// Mode `ask`: the prompt also asks about failed messages: "Connected. Auto-send 5 queued and 2 failed messages?". The yes to it is
+        /// a drain with `includeFailed`; one without sends the queued messages only. Default: false.
+        public var promptForFailed = defaults.promptForFailed
 
         /// Creates options with their default values.
         public init() {}
@@ -193,6 +196,7 @@ extension MessageQueue.Options {
         options.soonestExpiryFirst = soonestExpiryFirst
         options.maintenance = maintenance
         options.initialConnectivity = initialConnectivity
+        options.promptForFailed = promptForFailed
         try options.validate()
         return options
     }

@@ -16,6 +16,7 @@ final class Driver: @unchecked Sendable {
     private let attempts: AttemptRunner
     private let timer: EngineTimer
     private let failed: FailedMessages
+    private let promptCount: PromptCount
     private let waits: Waits
     private let reader: QueueReader
     /// How long a search for messages that may start, or the end of many manual requests, occupies the engine's lock, in milliseconds; it
@@ -38,6 +39,7 @@ final class Driver: @unchecked Sendable {
         (transactions, writes, network) = (parts.transactions, parts.writes, parts.network)
         (poll, calls, workers, host) = (parts.poll, parts.calls, parts.workers, parts.host)
         (timer, attempts, failed) = (parts.timer, parts.attempts, FailedMessages(parts))
+        promptCount = PromptCount(parts.context)
         (waits, self.reader) = (parts.waits, reader)
         suspendTime = parts.context.ports.asleep()
     }
@@ -152,14 +154,14 @@ final class Driver: @unchecked Sendable {
     /// Performs steps until one needs the transport or nothing is due; returns that step. May leave a transaction open, for
     /// `PendingWrites.commit`.
     private func advance() -> Step {
-        var (reads, others) = (0, 0)
+        var (reads, others, counts) = (0, 0, 0)
         while true {
             extendDeadlinesAfterSuspend()
             attempts.countBegun()
             let now = ports.moment
             if writes.hasUnsaved, now.mono >= context.core.scheduler.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(
-                now, queued: store.totals.queued, inSession: queuedInSession, queuedIn: { drains.left(of: $0).queued })
+                now, queued: store.totals.queued, inSession: queuedInSession, commits: store.commits)
             switch step {
             case .start, .wait: return step
             case .scan, .survey, .load, .expire, .seek:
@@ -183,13 +185,23 @@ final class Driver: @unchecked Sendable {
             case .finish(let stop):
                 writes.commit()
                 if drains.finish(stop, now) { drainStarted() }
-            case .raisePrompt:
-                guard isInTurn(&others, least: Self.fewSteps, now) else { return .wait(until: now.mono) }
-                writes.attempt { () throws(QueueError) in
-                    if let failedBytes = try store.failedBytes() { try raisePrompt(now, failedBytes) }
-                }
+            case .countPrompt, .prepareCount:
+                // One step takes about a millisecond.
+                guard counts == 0 || ports.simulated != nil else { return .wait(until: now.mono) }
+                counts += 1
+                guard writes.commit() else { continue }
+                writes.attempt { () throws(QueueError) in try count(step, now) }
             case .withdrawPrompt: writes.perform(context.core.promptWithdrawn())
             }
+        }
+    }
+
+    /// Performs a part of the count of a prompt.
+    private func count(_ step: Step, _ now: Moment) throws(QueueError) {
+        if step == .countPrompt {
+            if let effects = try promptCount.step(now) { writes.perform(effects) }
+        } else if try promptCount.prepare(now) {
+            context.core.scheduler.promptPrepared()
         }
     }
 
@@ -241,14 +253,6 @@ final class Driver: @unchecked Sendable {
         guard asleep - suspendTime > 100 else { return }
         context.core.scheduler.machineSlept(asleep - suspendTime)
         suspendTime = asleep
-    }
-
-    private func raisePrompt(_ now: Moment, _ failedBytes: Int64) throws(QueueError) {
-        let totals = store.totals
-        let asked = Prompt(
-            messages: totals.queued, bytes: max(totals.unsentBytes.subtractingClamped(failedBytes), 0), oldestAt: try store.oldestQueued(),
-            conversations: try store.queuedConversations(), timeout: context.options.promptTimeout)
-        writes.perform(context.core.promptRaised(asked, now))
     }
 
     /// Puts failed messages back for the current drain.

@@ -246,7 +246,7 @@ final class Insertion {
                 let isUnknown = maintenance.clock.isUnknown(expiry: times.expiresAt, now)
                 var head = Head(
                     sequence: message.sequence, notBefore: times.notBefore, expiresAt: isUnknown ? 0 : times.expiresAt,
-                    unmeteredOnly: draft.unmeteredOnly, priority: draft.priority)
+                    unmeteredOnly: draft.unmeteredOnly, priority: draft.priority, bodySize: Int64(draft.body.count))
                 head.bootTimes = times.bootTimes
                 if gone.contains(message.sequence) {
                     // It is not in the store any more.

@@ -117,7 +117,8 @@ final class QueueReader {
     func statistics() throws(QueueError) -> (Statistics, Counts) {
         var statistics = context.core.statistics.snapshot(ports.moment)
         (statistics.fileBytes, statistics.freeBytes) = try store.fileSpace()
-        statistics.oldestQueuedAt = try store.oldestQueued()
+        statistics.oldestQueuedAt =
+            try store.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in try store.createdAt(found.head.sequence) } ?? 0
         return (statistics, writes.counts)
     }
 }

@@ -9,6 +9,8 @@ package enum Event: Sendable, Equatable {
     case prompt(Prompt)
     /// The prompt was answered, expired, or is not needed any more.
     case promptWithdrawn
+    /// The messages of the prompt that stands changed.
+    case promptChanged(Prompt)
     case drainStarted(Counts)
     /// The results of the current drain so far.
     case drainProgress(Report)
@@ -47,9 +49,12 @@ package struct StatusChange: Sendable, Equatable {
     package let at: Int64
 }
 
-/// The messages that a prompt asks about.
+/// The messages that a prompt asks about: those that a yes would send now.
 package struct Prompt: Sendable, Equatable {
+    /// Queued ones.
     package let messages: Int64
+    /// Failed ones, with the option `prompt_for_failed`.
+    package let failed: Int64
     package let bytes: Int64
     /// When the oldest was enqueued, milliseconds since 1970.
     package let oldestAt: Int64
@@ -57,8 +62,9 @@ package struct Prompt: Sendable, Equatable {
     /// The prompt expires after this many milliseconds.
     package let timeout: Int64
 
-    package init(messages: Int64, bytes: Int64, oldestAt: Int64, conversations: Int64, timeout: Int64) {
+    package init(messages: Int64, failed: Int64 = 0, bytes: Int64, oldestAt: Int64, conversations: Int64, timeout: Int64) {
         self.messages = messages
+        self.failed = failed
         self.bytes = bytes
         self.oldestAt = oldestAt
         self.conversations = conversations

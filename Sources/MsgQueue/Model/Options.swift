@@ -107,6 +107,8 @@ package struct Options: Sendable, Equatable {
     package var maintenance = false
     /// What counts until connectivity is reported for the first time.
     package var initialConnectivity = Connectivity.unknown
+    /// The prompt also asks about failed messages: a yes is a drain that includes them.
+    package var promptForFailed = false
 
     package init() {}
 

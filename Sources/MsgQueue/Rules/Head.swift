@@ -14,6 +14,7 @@ package struct Head: Sendable, Equatable {
     package var round: UInt32 = 0
     /// What of `notBefore` and `expiresAt` was given as a duration in this boot.
     package var bootTimes = BootTimes()
+    package var bodySize: Int64 = 0
     /// The end of the delay by the monotonic clock, set when the scheduler loads the message; independent of changes of the wall clock.
     package var dueMono: Int64?
     /// The transport skipped the message: it is not sent before this time (monotonic). Not stored.
@@ -21,7 +22,7 @@ package struct Head: Sendable, Equatable {
 
     package init(
         sequence: Int64, due: Due = Due(), waitsForNetwork: Bool = false, notBefore: Int64 = 0, expiresAt: Int64 = 0,
-        unmeteredOnly: Bool = false, priority: Int32 = 0, round: UInt32 = 0
+        unmeteredOnly: Bool = false, priority: Int32 = 0, round: UInt32 = 0, bodySize: Int64 = 0
     ) {
         self.sequence = sequence
         self.due = due
@@ -31,10 +32,14 @@ package struct Head: Sendable, Equatable {
         self.unmeteredOnly = unmeteredOnly
         self.priority = priority
         self.round = round
+        self.bodySize = bodySize
     }
 
     /// The message had a retryable failure and is to be tried again.
     var isRetry: Bool { !due.isNone }
+
+    /// Whether a condition of its own may defer the message.
+    var mayBeDeferred: Bool { notBefore != 0 || unmeteredOnly || !due.isNone }
 
     /// Returns the time until the message is due, in milliseconds.
     func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now), skipWait(now)) }

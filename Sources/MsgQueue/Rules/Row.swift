@@ -43,7 +43,7 @@ package struct Row {
         var head = Head(
             sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore,
             expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly,
-            priority: Row.valid(priority: priority), round: progress.round)
+            priority: Row.valid(priority: priority), round: progress.round, bodySize: Row.countedSize(bodySize))
         head.bootTimes = bootTimes
         return head
     }

@@ -49,7 +49,12 @@ package enum Words {
     // MARK: The queue
 
     /// Returns the question of a prompt.
-    package static func prompt(_ count: Int64) -> String { "Connected. Auto-send \(count) queued \(count == 1 ? "message" : "messages")?" }
+    package static func prompt(_ messages: Int64, failed: Int64) -> String {
+        var parts = failed == 0 || messages > 0 ? ["\(messages) queued"] : []
+        if failed > 0 { parts.append("\(failed) failed") }
+        let last = failed > 0 ? failed : messages
+        return "Connected. Auto-send \(parts.joined(separator: " and ")) \(last == 1 ? "message" : "messages")?"
+    }
 
     // MARK: Connectivity
 

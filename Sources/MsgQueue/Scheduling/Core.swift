@@ -49,10 +49,18 @@ package struct Core {
 
     // MARK: The prompt
 
-    package mutating func promptRaised(_ asked: Prompt, _ now: Moment) -> [Effect] {
-        scheduler.promptRaised(now)
-        prompt = asked
-        return [.notice(.event(.prompt(asked)))]
+    /// Takes the messages that a yes would send now: raises a prompt for them, or changes or withdraws the one that stands.
+    package mutating func promptCounted(_ found: Prompt, changesAt: Int64?, work: Int64 = 0, _ now: Moment) -> [Effect] {
+        scheduler.promptCounted(changesAt: changesAt, work: work, now)
+        guard found.messages > 0 || found.failed > 0 else { return prompt == nil ? [] : promptWithdrawn() }
+        guard let standing = prompt else {
+            scheduler.promptRaised(now)
+            prompt = found
+            return [.notice(.event(.prompt(found)))]
+        }
+        guard found != standing else { return [] }
+        prompt = found
+        return [.notice(.event(.promptChanged(found)))]
     }
 
     package mutating func promptWithdrawn() -> [Effect] {

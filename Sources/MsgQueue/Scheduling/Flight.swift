@@ -84,7 +84,10 @@ package enum Step: Equatable, Sendable {
     case putBack(conversation: Name?, after: Int64)
     /// The drain has ended: report it, then call `finished`.
     case finish(Report.Stop)
-    case raisePrompt
+    /// Read what the count of a prompt needs, in steps, then call `promptPrepared`.
+    case prepareCount
+    /// Count what a yes to a prompt would send, then call `promptCounted`.
+    case countPrompt
     case withdrawPrompt
     /// Nothing to do before this monotonic time or the next input, whichever is first; nil: no time.
     case wait(until: Int64?)

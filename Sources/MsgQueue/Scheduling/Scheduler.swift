@@ -10,6 +10,7 @@ package struct Scheduler {
     private let fullSlots: Int
     let onlineDebounce: Int64
     let promptTimeout: Int64
+    package let promptsForFailed: Bool
     let defaultBatch: Int
     let isStrict: Bool
     let blocksOnFailure: Bool
@@ -27,7 +28,7 @@ package struct Scheduler {
     /// The pause of automatic sending after an outcome `offline`, unless the network changes before its end.
     static let offlineHold: Int64 = 5_000
     /// The longest sleep before a wait for a wall time is computed again, because that clock may be set.
-    static let longestSleep: Int64 = 60_000
+    package static let longestSleep: Int64 = 60_000
 
     var lanes: [Name: Lane] = [:]
     package internal(set) var flights: [UInt64: Flight] = [:]
@@ -110,6 +111,10 @@ package struct Scheduler {
     var storageRetryAt: Int64 = 0
     var prompt = PromptState.armed
     var promptUntil: Int64 = 0
+    /// The same as wall time, unless the clock was set since.
+    var promptEnd: Int64 = 0
+    /// What of the queue may have changed since the messages of a prompt were counted.
+    var promptWatch: PromptWatch
 
     struct Forced: Equatable {
         let conversation: Name
@@ -179,6 +184,8 @@ package struct Scheduler {
         pace = Pace(options, openedAt: opening.moment.mono)
         onlineDebounce = options.onlineDebounce
         promptTimeout = options.promptTimeout
+        promptsForFailed = options.promptForFailed
+        promptWatch = PromptWatch(options)
         defaultBatch = options.drainBatch
         isStrict = options.strictOrder
         blocksOnFailure = options.finalFailure == .block
@@ -281,6 +288,7 @@ package struct Scheduler {
 
     /// The same for the lane at this place of `lanes`.
     mutating func schedule(_ conversation: Name, at place: Dictionary<Name, Lane>.Index, _ now: Moment) {
+        promptWatch.changed()
         var lane = lanes.values[place]
         let isDrained = session?.serves(conversation) ?? false
         let isDroppable = mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
@@ -370,6 +378,7 @@ package struct Scheduler {
 
     /// Schedules every lane again.
     mutating func scheduleAll(_ now: Moment) {
+        promptWatch.changed()
         backlogReady.removeAll()
         liveReady.removeAll()
         unread.removeAll()

@@ -11,7 +11,7 @@ extension Scheduler {
             stableAt = now.mono + onlineDebounce
             offlineHoldUntil = 0
             pace?.restart(at: now.mono)
-            if prompt == .disarmed { prompt = .armed }
+            armPrompt()
         } else if network.isOnline {
             // The new link may reach the receiver.
             offlineHoldUntil = 0
@@ -46,6 +46,7 @@ extension Scheduler {
 
     /// Pauses one conversation or (nil) the whole queue: no attempt starts until `resume`. Returns false if it was paused already.
     package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
+        promptWatch.changed()
         if let conversation {
             if let removal = removals[conversation] {
                 removals[conversation]?.isPausedAfterwards = true
@@ -109,7 +110,7 @@ extension Scheduler {
         self.isInBackground = isInBackground
         guard !isInBackground else { return scheduleAll(now) }
         offlineHoldUntil = 0
-        if prompt == .disarmed { prompt = .armed }
+        armPrompt()
         if !sendsInBackground { beginBacklog() }
         trigger(now)
     }

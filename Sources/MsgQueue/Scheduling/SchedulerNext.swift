@@ -1,12 +1,11 @@
 /// The choice of the next step.
 extension Scheduler {
     /// Returns the next step. `queued` is the number of messages in the store that are queued or being sent; `inSession` is that number for
-    /// the conversation that is drained alone, and `queuedIn` returns it for any conversation.
-    package mutating func next(
-        _ now: Moment, queued: Int64, inSession: Int64? = nil, queuedIn: (Name) -> Int64 = { _ in 0 }
-    ) -> Step {
+    /// the conversation that is drained alone; `commits` the number of changes of the store.
+    package mutating func next(_ now: Moment, queued: Int64, inSession: Int64? = nil, commits: Int = 0) -> Step {
+        promptWatch.seen(queued: queued, commits: commits)
         if let token = overdue(now) { return .timeOut(token: token) }
-        if let step = nextOfPrompt(now, queued: queued) { return step }
+        if let step = nextOfStandingPrompt(now) { return step }
         guard now.mono >= storageRetryAt else {
             if session != nil { return .finish(.storage) }
             // Everything else needs the store, except a timeout and the end of a prompt.
@@ -26,7 +25,8 @@ extension Scheduler {
         if let session, isDone(session), !hasDelayedStart(session, now) {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
-        if shouldPrompt(now, queued: queued, queuedIn) { return .raisePrompt }
+        if mayPrompt(now), isCountDue(now) { return .countPrompt }
+        if !promptWatch.isPrepared { return .prepareCount }
         let linger = lingerUntil > now.mono ? lingerUntil : nil
         return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : linger))
     }
@@ -179,47 +179,7 @@ extension Scheduler {
         if let end = round?.delayEnd, end > now.mono { times.append(end) }
         if let deadline = session?.deadline { times.append(deadline) }
         if prompt == .raised { times.append(promptUntil) }
+        if let time = nextCount(now) { times.append(time) }
         return times.min()
     }
-
-    // MARK: The prompt
-
-    private func nextOfPrompt(_ now: Moment, queued: Int64) -> Step? {
-        switch prompt {
-        case .disarmed: return nil
-        case .raised:
-            // A drain of one conversation does not answer the prompt.
-            let stands =
-                network.isOnline && queued > 0 && (session == nil || session?.conversation != nil) && !isClosing && now.mono < promptUntil
-            return stands ? nil : .withdrawPrompt
-        case .armed: return nil
-        }
-    }
-
-    /// Whether to raise the prompt: there is a backlog that is not sent automatically.
-    private func shouldPrompt(_ now: Moment, queued: Int64, _ queuedIn: (Name) -> Int64) -> Bool {
-        guard mode == .ask, prompt == .armed, mayStart, session == nil, round?.isBusy != true, now.mono >= stableAt, underWay == 0
-        else { return false }
-        return queued > selfStartingMessages(queuedIn)
-    }
-
-    /// The number of messages that start without a drain or an answer. The index has only some of each conversation: one with further ones
-    /// in the store counts as a whole.
-    func selfStartingMessages(_ queuedIn: (Name) -> Int64) -> Int64 {
-        lanes.reduce(0) { sum, entry in
-            let (name, lane) = entry
-            let known = Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.approved.contains($0.sequence) })
-            return sum + (lane.hasUnreadSelfStarting ? max(known, queuedIn(name)) : known)
-        }
-    }
-
-    package mutating func promptRaised(_ now: Moment) {
-        prompt = .raised
-        promptUntil = now.mono + promptTimeout
-    }
-
-    package mutating func promptWithdrawn() { prompt = .disarmed }
-
-    /// Ends an open prompt. The next step withdraws it.
-    package mutating func dismissPrompt(_ now: Moment) { promptUntil = min(promptUntil, now.mono) }
 }

@@ -135,11 +135,11 @@ extension Scheduler {
         for flight in flights.values where flight.isHung { stopped.insert(flight.conversation) }
         var count = 0
         for (conversation, stored) in sample.rows where !stopped.contains(conversation) {
-            let head = withMonotonicDue(stored)
-            if flight(of: head.sequence, in: conversation) != nil || isDeferred(head, now) { continue }
-            let isHeld = head.hasExpired(now) || (blocks[conversation] ?? Int64.max) < head.sequence
-            if isHeld || !maySend(now, in: conversation) { continue }
-            if head.wait(now) > 0 { stopped.insert(conversation) } else { count += 1 }
+            switch fate(of: withMonotonicDue(stored), conversation, now) {
+            case .sends: if maySend(now, in: conversation) { count += 1 }
+            case .passes: break
+            case .stops: stopped.insert(conversation)
+            }
         }
         if let session { return Int64(session.batch == 0 ? count : min(count, max(0, session.batch - session.started))) }
         return Int64(min(count, budget))

@@ -73,7 +73,11 @@ extension Scheduler {
     package func isAsking(_ now: Moment) -> Bool { prompt == .raised && now.mono < promptUntil }
 
     /// When the prompt expires, milliseconds since 1970.
-    package func promptExpiry(_ now: Moment) -> Int64 { wall(promptUntil, now) }
+    package func promptExpiry(_ now: Moment) -> Int64 {
+        let end = wall(promptUntil, now)
+        // The two clocks are truncated to milliseconds: their difference may change by one.
+        return end.subtractingClamped(promptEnd).magnitude > 2 ? end : promptEnd
+    }
 
     /// Converts a monotonic time to wall time; a past time becomes the current time.
     func wall(_ mono: Int64, _ now: Moment) -> Int64 { now.wall.addingClamped(max(0, mono.subtractingClamped(now.mono))) }
@@ -134,6 +138,16 @@ extension Scheduler {
     private func areAllSelfStarting(_ queued: Int64, _ queuedIn: (Name) -> Int64) -> Bool {
         guard lanes.count <= Self.examined else { return false }
         return queued <= selfStartingMessages(queuedIn)
+    }
+
+    /// The number of messages that start without a drain or an answer. The index has only some of each conversation: one with further ones
+    /// in the store counts as a whole.
+    private func selfStartingMessages(_ queuedIn: (Name) -> Int64) -> Int64 {
+        lanes.reduce(0) { sum, entry in
+            let (name, lane) = entry
+            let known = Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.approved.contains($0.sequence) })
+            return sum + (lane.hasUnreadSelfStarting ? max(known, queuedIn(name)) : known)
+        }
     }
 
     /// The wait for the message that is due first.

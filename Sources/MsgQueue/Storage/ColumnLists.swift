@@ -33,7 +33,7 @@ enum MessageColumn: Int, Columns {
 
 /// The columns of a `Head`: what the scheduler needs of a queued message.
 enum HeadColumn: Int, Columns {
-    case seq, conversation, dueAt, dueDelay, dueBoot, dueUptime, flags, notBefore, expiresAt, unmeteredOnly, priority
+    case seq, conversation, dueAt, dueDelay, dueBoot, dueUptime, flags, notBefore, expiresAt, unmeteredOnly, priority, bodySize
     case spanBoot, startUptime, expiryUptime
 
     static let names = columnNames()
@@ -41,7 +41,7 @@ enum HeadColumn: Int, Columns {
 
 /// The columns needed to remove a message.
 enum OutlineColumn: Int, Columns {
-    case seq, status, id, conversation, sender, bodySize
+    case seq, status, id, conversation, sender, bodySize, notBefore, unmeteredOnly
 
     static let names = columnNames()
 }

@@ -48,17 +48,18 @@ struct Derived {
             ofMessages("large_body", [.number("seq")], "m.body IS NULL"),
             ofMessages("attempt", [.number("seq"), .number("number")]),
             ofMessages("in_flight", [.number("seq")]),
-        ] + (layout < Layout.withTimes ? [] : times) + (layout < Layout.withFailures ? [] : failures) + conversations(ofLayout: layout) + [
-            Derived(
-                name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
-                fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
-            Derived(
-                name: "recent_gone", isIndex: true, keys: [.number("gone_at"), .text("id")],
-                entries: "recent AS i INDEXED BY recent_gone WHERE 1",
-                fits: "EXISTS (SELECT 1 FROM recent AS r WHERE r.id = i.id AND r.gone_at = i.gone_at)"),
-            Derived(
-                name: "recent_own", keys: [.number("seq")], entries: "recent_own AS i WHERE 1", fits: "i.seq > 0"),
-        ]
+        ] + (layout < Layout.withTimes ? [] : times + [deferred]) + (layout < Layout.withFailures ? [] : failures)
+            + conversations(ofLayout: layout) + [
+                Derived(
+                    name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
+                    fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
+                Derived(
+                    name: "recent_gone", isIndex: true, keys: [.number("gone_at"), .text("id")],
+                    entries: "recent AS i INDEXED BY recent_gone WHERE 1",
+                    fits: "EXISTS (SELECT 1 FROM recent AS r WHERE r.id = i.id AND r.gone_at = i.gone_at)"),
+                Derived(
+                    name: "recent_own", keys: [.number("seq")], entries: "recent_own AS i WHERE 1", fits: "i.seq > 0"),
+            ]
     }
 
     /// The order by time. Rows with a `time_at` of 0 are before `timed_from`, and no such row was created before the previous one.
@@ -74,6 +75,8 @@ struct Derived {
             "message_time_in", [.text("conversation"), .number("status"), .number("time_at"), .number("seq")],
             of: "indexed = 1 AND time_at != 0"),
     ]
+
+    private static let deferred = index("message_deferred", [.number("not_before"), .number("seq")], of: Schema.deferredCondition)
 
     /// The failed messages by group, and the queued ones that wait for a time.
     private static let failures =

@@ -50,8 +50,9 @@ extension Row {
         self.init(
             sequence: fields.int(.seq), id: fields.text(.id), isNamed: false, conversation: Name(fields.text(.conversation)),
             // The status decides whether the message counts as received: the sender may be damaged.
-            sender: status?.isReceived == true ? fields.text(.sender) : nil, createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
-            unmeteredOnly: false, progress: progress, isCounted: status != nil, bodySize: Row.countedSize(fields.int(.bodySize)))
+            sender: status?.isReceived == true ? fields.text(.sender) : nil, createdAt: 0, editedAt: 0,
+            notBefore: fields.int(.notBefore), expiresAt: 0, unmeteredOnly: fields.bool(.unmeteredOnly), progress: progress,
+            isCounted: status != nil, bodySize: Row.countedSize(fields.int(.bodySize)))
     }
 }
 
@@ -117,7 +118,8 @@ extension Head {
                 uptime: max(fields.int(.dueUptime), 0)),
             waitsForNetwork: flags.contains(.waitsForNetwork), notBefore: max(fields.int(.notBefore), 0),
             expiresAt: flags.contains(.ignoresExpiry) ? 0 : max(fields.int(.expiresAt), 0), unmeteredOnly: fields.bool(.unmeteredOnly),
-            priority: Row.valid(priority: fields.int(.priority)), round: flags.round)
+            priority: Row.valid(priority: fields.int(.priority)), round: flags.round,
+            bodySize: Row.countedSize(fields.int(.bodySize)))
         let given = fields.int(.spanBoot)
         guard given != 0, given == boot else { return }
         bootTimes = BootTimes(start: max(fields.int(.startUptime), 0), expiry: max(fields.int(.expiryUptime), 0))

@@ -133,6 +133,10 @@ enum Schema {
         "CREATE INDEX conversation_time ON conversation(last_time, time_seq) WHERE last_time != 0",
     ]
 
+    /// The queued messages that may have to wait for something of their own, so that they are found among all queued ones.
+    static let deferredCondition: SQL = "status = \(.queued) AND (not_before != 0 OR unmetered_only != 0 OR due_at != 0)"
+    private static let deferredIndex = "CREATE INDEX message_deferred ON message(not_before) WHERE \(deferredCondition.text)"
+
     /// Titles of conversations, also of those without messages.
     private static let titleTable = """
         CREATE TABLE title(conversation TEXT PRIMARY KEY, text TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID
@@ -167,11 +171,12 @@ enum Schema {
     static let additionsOf3 =
         stateAdditions.map { "ALTER TABLE state ADD COLUMN \($0)" } + messageAdditions.map { "ALTER TABLE message ADD COLUMN \($0)" }
         + conversationAdditions.map { "ALTER TABLE conversation ADD COLUMN \($0)" } + timeIndexes + [titleTable]
-        + failureTables + waitIndexes
+        + failureTables + waitIndexes + [deferredIndex]
 
     /// The tables and indexes that layout 3 added.
     static let objectsOf3: Set<String> = [
-        "conversation_time", "failure", "failure_count", "failure_group", "failure_group_in", "message_due", "message_scheduled",
+        "conversation_time", "failure", "failure_count", "failure_group", "failure_group_in", "message_deferred", "message_due",
+        "message_scheduled",
         "message_time", "message_time_in", "title",
     ]
 
@@ -218,7 +223,8 @@ enum Schema {
     /// The names of all objects in a store, sorted.
     static let objects = [
         "attempt", "conversation", "conversation_recent", "conversation_time", "failure", "failure_count", "failure_group",
-        "failure_group_in", "history", "history_in", "in_flight", "large_body", "message", "message_conversation", "message_due",
+        "failure_group_in", "history", "history_in", "in_flight", "large_body", "message", "message_conversation", "message_deferred",
+        "message_due",
         "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority", "message_queued",
         "message_replace", "message_scheduled", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone",
         "recent_own", "state", "title",

@@ -50,7 +50,7 @@ package final class Store {
     /// Messages of the history in excess of its limit, which the next steps of pruning remove, the last one first.
     var excess: [Int64] = []
     var unsettled = Unsettled()
-    var failedSum = FailedSum()
+    package internal(set) var unsentSums = UnsentSums()
     /// Rows up to this one are not in the index of the history. 0 except in an older store.
     var historyAfter: Int64 = 0
     /// The bulk insertion in the current transaction.
@@ -59,7 +59,7 @@ package final class Store {
     private var atBegin:
         (
             next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?, requestedCheck: BackgroundCheck?,
-            historyAfter: Int64, failedSum: FailedSum
+            historyAfter: Int64
         )?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
@@ -410,7 +410,8 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state, comparison, check, requestedCheck, historyAfter, failedSum)
+        atBegin = (nextSequence, state, comparison, check, requestedCheck, historyAfter)
+        unsentSums.isTouched = false
         unsettled.begin()
     }
 
@@ -479,8 +480,10 @@ package final class Store {
     private func undo() {
         if let old = atBegin {
             (nextSequence, state, comparison, check, requestedCheck) = (old.next, old.state, old.comparison, old.check, old.requestedCheck)
-            (historyAfter, failedSum) = (old.historyAfter, old.failedSum)
+            historyAfter = old.historyAfter
         }
+        // They are read again.
+        if unsentSums.isTouched { unsentSums = UnsentSums() }
         ageSearch = AgeSearch()
         excess = []
         (changedCounts, removedNewest, changedTimes, failureChanges) = ([:], [:], [], FailureChanges())

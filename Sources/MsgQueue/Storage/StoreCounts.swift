@@ -99,7 +99,6 @@ extension Store {
     func count(_ row: Row, _ delta: Counts) {
         let isFolded = row.sequence <= foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
-        failedSum.count(row, delta)
         guard isFolded else { return }
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
         check?.changed(row.sequence, row.conversation, by: delta)
@@ -112,6 +111,7 @@ extension Store {
         check?.removed(row)
         requestedCheck?.removed(row)
         count(row, row.change(to: nil))
+        noteUnsent(from: row, to: nil)
         guard row.sequence <= foldedThrough else { return }
         if hasTimes { changedTimes.insert(row.conversation) }
         removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
@@ -236,7 +236,7 @@ extension Store {
         comparison?.finish()
         check?.rebuilt()
         requestedCheck?.rebuilt()
-        failedSum = FailedSum()
+        unsentSums = UnsentSums()
         try arrangeTimes()
         try rebuildConversations()
         try rebuildHistory()
@@ -269,6 +269,7 @@ extension Store {
         } catch {
             guard error.code == .corrupt, !error.isIndex else { throw error }
             try verifyCounts(forDamaged: row)
+            unsentSums = UnsentSums()
             return false
         }
     }
@@ -352,13 +353,5 @@ extension Store {
             return true
         }
         return found
-    }
-
-    /// Returns the number of conversations with queued messages.
-    package func queuedConversations() throws(QueueError) -> Int64 {
-        foldIfPossible()
-        try writeCounts()
-        let statement = try database.statement("SELECT count(*) FROM conversation WHERE queued > 0")
-        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 }

@@ -26,28 +26,6 @@ package struct ExpirySearch {
     }
 }
 
-/// The size of the bodies of the failed messages up to a sequence number.
-struct FailedSum {
-    /// The number of messages that one step reads.
-    static let step: Int64 = 1_000
-
-    var bytes: Int64 = 0
-    /// Int64.max: of all.
-    var cursor: Int64 = 0
-
-    var isComplete: Bool { cursor == Int64.max }
-
-    /// Applies a change of the counts of one message.
-    mutating func count(_ row: Row, _ delta: Counts) {
-        guard row.sequence <= cursor else { return }
-        if delta.failed != 0 {
-            bytes &+= delta.failed &* Row.countedSize(row.bodySize)
-        } else if row.progress.status == .failed {
-            bytes &+= delta.unsentBytes
-        }
-    }
-}
-
 /// Reading messages.
 extension Store {
     /// The part of a message to read.
@@ -242,10 +220,11 @@ extension Store {
         return try statement.first { () throws(QueueError) in Name(statement.text(0)) }
     }
 
-    /// Returns when the oldest queued message was enqueued; 0: there is none.
-    package func oldestQueued() throws(QueueError) -> Int64 {
-        guard let first = try queued(after: 0, limit: 1).first else { return 0 }
-        return try row(at: first.head.sequence, .none)?.createdAt ?? 0
+    /// Returns when a message was enqueued; nil: it is gone.
+    package func createdAt(_ sequence: Int64) throws(QueueError) -> Int64? {
+        let statement = try database.statement("SELECT created_at FROM message WHERE seq = ?1")
+        statement.bind(1, sequence)
+        return try statement.first { () throws(QueueError) in statement.int(0) }
     }
 
     /// Runs one step of the search for queued messages that have expired: reads at most `rows` entries of their index and returns at most
@@ -379,30 +358,6 @@ extension Store {
             return true
         }
         return names
-    }
-
-    /// Returns the size of the bodies of all failed messages; nil: not all have been read yet. Each call reads some until then, the first
-    /// time in a session. Later changes are added as they happen.
-    package func failedBytes() throws(QueueError) -> Int64? {
-        guard totals.failed > 0 else { return 0 }
-        var sum = failedSum
-        guard !sum.isComplete else { return sum.bytes }
-        let statement = try database.statement(
-            """
-            SELECT seq, body_size FROM message INDEXED BY message_failed WHERE status = \(.failed) AND seq > ?1 ORDER BY seq LIMIT ?2
-            """)
-        statement.bind(1, sum.cursor)
-        statement.bind(2, FailedSum.step)
-        var read: Int64 = 0
-        try statement.forEach { () throws(QueueError) in
-            read += 1
-            sum.cursor = statement.int(0)
-            sum.bytes = sum.bytes.addingClamped(Row.countedSize(statement.int(1)))
-            return true
-        }
-        if read < FailedSum.step { sum.cursor = Int64.max }
-        failedSum = sum
-        return sum.isComplete ? sum.bytes : nil
     }
 
     /// Returns a page of messages in order. `sequences`: the messages being sent, which are stored as queued. A damaged row contains only

@@ -62,6 +62,7 @@ extension Store {
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
+        noteUnsent(from: old, to: row)
         if hasTimes { changedTimes.insert(row.conversation) }
         hasRemovedText = true
         return row

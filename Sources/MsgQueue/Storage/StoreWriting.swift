@@ -22,6 +22,7 @@ extension Store {
         } else {
             try insertRow(row, body, isIndexed: false)
             count(row, delta)
+            noteUnsent(from: nil, to: row)
         }
         return row
     }
@@ -105,6 +106,7 @@ extension Store {
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1 else { return }
+        noteUnsent(row, to: progress)
         try noteFailure(of: row, progress)
         guard progress.status != row.progress.status else { return }
         count(row, row.change(to: progress.status))
@@ -137,6 +139,7 @@ extension Store {
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
+        noteUnsent(from: old, to: row)
     }
 
     /// Notes that the expiry of a new message was computed by a wrong clock. It is ignored until `correctExpiry`.
@@ -168,6 +171,7 @@ extension Store {
         fields.bind(.expiresAt, row.expiresAt)
         fields.bind(.contentHash, row.contentHash)
         try statement.run()
+        noteUnsent(from: old, to: row)
         return row
     }
 

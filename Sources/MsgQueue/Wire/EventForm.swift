@@ -6,6 +6,7 @@ package enum EventName: String, CaseIterable, Sendable {
     case drainProgress = "drain_progress"
     case drainFinished = "drain_finished"
     case discarded, deleted, storage, paused, resync, replaced, edited
+    case promptChanged = "prompt_changed"
 
     package init(_ event: Event) {
         switch event {
@@ -14,6 +15,7 @@ package enum EventName: String, CaseIterable, Sendable {
         case .connectivity: self = .connectivity
         case .prompt: self = .prompt
         case .promptWithdrawn: self = .promptWithdrawn
+        case .promptChanged: self = .promptChanged
         case .drainStarted: self = .drainStarted
         case .drainProgress: self = .drainProgress
         case .drainFinished: self = .drainFinished
@@ -46,7 +48,7 @@ extension JSONValue {
         case .summary(let counts, let network): [Member("counts", JSONValue(counts))] + members(of: network)
         case .connectivity(let network):
             members(of: network) + [Member("text", network.offlineReason.isEmpty ? .null : .string(network.offlineReason))]
-        case .prompt(let prompt): [Member("prompt", JSONValue(prompt))]
+        case .prompt(let prompt), .promptChanged(let prompt): [Member("prompt", JSONValue(prompt))]
         case .promptWithdrawn: []
         case .resync(let lostEvents): [Member("lost_events", .integer(lostEvents))]
         case .drainStarted(let counts): [Member("counts", JSONValue(counts))]

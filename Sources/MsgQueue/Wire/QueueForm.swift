@@ -62,7 +62,8 @@ extension JSONValue {
         var members = [
             Member("messages", .integer(prompt.messages)), Member("bytes", .integer(prompt.bytes)),
             Member("oldest_ms", .integer(prompt.oldestAt)), Member("conversations", .integer(prompt.conversations)),
-            Member("timeout_ms", .integer(prompt.timeout)), Member("text", .string(Words.prompt(prompt.messages))),
+            Member("timeout_ms", .integer(prompt.timeout)), Member("text", .string(Words.prompt(prompt.messages, failed: prompt.failed))),
+            Member("failed", .integer(prompt.failed)),
         ]
         if let expiresAt { members.append(Member("expires_ms", .integer(expiresAt))) }
         self = .object(members)

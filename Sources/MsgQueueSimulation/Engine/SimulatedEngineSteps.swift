@@ -10,8 +10,7 @@ extension SimulatedEngine {
             saveUnsaved()
             observer?.willStep()
             let inSession = scheduler.session?.conversation.map { Int64(store.count(of: $0)) }
-            let step = scheduler.next(
-                now, queued: Int64(store.queued.count), inSession: inSession, queuedIn: { [store] in Int64(store.count(of: $0)) })
+            let step = scheduler.next(now, queued: Int64(store.queued.count), inSession: inSession, commits: writes)
             if let broken = core.brokenInvariant { throw Violation(broken) }
             switch step {
             case .start(let conversation, let sequence, let hand):
@@ -70,19 +69,50 @@ extension SimulatedEngine {
             scheduler.drainPutBack(Int64(count ?? 0), through: nil)
             if count == nil { scheduler.drainPutBackFailed() }
         case .finish(let stop): try finish(stop)
-        case .raisePrompt:
-            try observer?.raisesPrompt()
-            let conversations = Int64(store.lanes.count)
-            let oldest = store.queued.first.flatMap { store[$0]?.createdAt } ?? 0
-            let bytes = store.queued.reduce(Int64(0)) { $0 + Int64(store[$1]?.body.count ?? 0) }
-            let asked = Prompt(
-                messages: Int64(store.queued.count), bytes: bytes, oldestAt: oldest, conversations: conversations,
-                timeout: options.promptTimeout)
-            try perform(core.promptRaised(asked, now))
+        case .countPrompt: try countPrompt()
+        case .prepareCount: scheduler.promptPrepared()
         case .withdrawPrompt:
             try observer?.withdrawsPrompt()
             try perform(core.promptWithdrawn())
         }
+    }
+
+    /// Counts what a yes to a prompt would send now, one message after another.
+    private func countPrompt() throws {
+        let now = now
+        let found = sentByYes
+        let (failed, batch) = (found.count(where: \.isFailed), options.drainBatch == 0 ? Int.max : options.drainBatch)
+        let messages = min(found.count - failed, batch)
+        let asked = Prompt(
+            messages: Int64(messages), failed: Int64(min(failed, batch - messages)), bytes: found.reduce(0) { $0 + $1.head.bodySize },
+            oldestAt: found.compactMap { store[$0.head.sequence]?.createdAt }.min() ?? 0,
+            conversations: Int64(Set(found.map(\.conversation)).count), timeout: options.promptTimeout)
+        let before = core.prompt
+        let effects = core.promptCounted(asked, changesAt: nextChange(now), now)
+        if before == nil, core.prompt != nil { try observer?.raisesPrompt() }
+        if before != nil, core.prompt == nil { try observer?.withdrawsPrompt() }
+        if let before, let after = core.prompt, before != after { try observer?.changesPrompt(after) }
+        try perform(effects)
+    }
+
+    /// What a yes to a prompt would send now, and what does not start without it.
+    package var sentByYes: [Scheduler.Unsent] {
+        guard !scheduler.sendsNothing(now) else { return [] }
+        let messages = store.all.filter { message in
+            message.progress.status == .queued || options.promptForFailed && message.progress.status == .failed
+        }
+        let inOrder = messages.sorted { $0.sequence < $1.sequence }.map {
+            Scheduler.Unsent($0.conversation, $0.head, isFailed: $0.progress.status == .failed)
+        }
+        var stopped = Set<Name>()
+        return scheduler.sentByYes(inOrder, stopped: &stopped, now)
+    }
+
+    /// When time alone may change what a yes would send (monotonic); nil: never.
+    private func nextChange(_ now: Moment) -> Int64? {
+        let waits = store.queued.compactMap { store[$0]?.head }.map { scheduler.expectedWait($0, now) }
+        let ends = waits.filter { $0 > 0 }.map { now.mono + min($0, Scheduler.longestSleep) }
+        return ([scheduler.holdEnd(now)].compactMap { $0 } + ends).min()
     }
 
     private func begin(_ conversation: Name, _ sequence: Int64, _ hand: Hand) throws -> Bool {

@@ -18,6 +18,7 @@ package protocol SimulationObserver: AnyObject {
     /// The next requested drain begins.
     func beginsNextDrain()
     func raisesPrompt() throws
+    func changesPrompt(_ prompt: Prompt) throws
     func withdrawsPrompt() throws
     /// Queued messages were read, of one conversation or (nil) of all.
     func reads(_ conversation: Name?, after sequence: Int64, rows: Int)
@@ -39,6 +40,7 @@ extension SimulationObserver {
     package func finishes(_ report: Report) {}
     package func beginsNextDrain() {}
     package func raisesPrompt() {}
+    package func changesPrompt(_ prompt: Prompt) {}
     package func withdrawsPrompt() {}
     package func reads(_ conversation: Name?, after sequence: Int64, rows: Int) {}
     package func waits(until: Int64?) {}

@@ -29,6 +29,7 @@ static bool well_formed(const msgq_event *event) {
     case MSGQ_EVENT_SUMMARY:
     case MSGQ_EVENT_DRAIN_STARTED: return event->counts != NULL && event->counts->struct_size == sizeof *event->counts;
     case MSGQ_EVENT_PROMPT:
+    case MSGQ_EVENT_PROMPT_CHANGED:
       return event->prompt != NULL && event->prompt->struct_size == sizeof *event->prompt && event->prompt->text != NULL;
     case MSGQ_EVENT_DRAIN_PROGRESS:
     case MSGQ_EVENT_DRAIN_FINISHED: return event->report != NULL && event->report->struct_size == sizeof *event->report;

@@ -30,6 +30,7 @@ import Testing
         (options.ratePerSecond, options.rateBurst, options.rampUp) = (2.5, 16, .seconds(17))
         (options.liveShare, options.soonestExpiryFirst, options.maintenance) = (0.25, true, true)
         options.initialConnectivity = .offline
+        options.promptForFailed = true
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
         for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "callbacks" {

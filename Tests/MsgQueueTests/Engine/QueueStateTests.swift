@@ -83,6 +83,37 @@ import Testing
         #expect(throws: MessageQueue.Error.self) { try queue.withdrawPrompt() }
     }
 
+    @Test func Q22_the_prompt_follows_the_queue_and_takes_the_failed_messages_along() async throws {
+        var options = MessageQueue.Options(mode: .ask)
+        (options.onlineDebounce, options.promptTimeout, options.initialConnectivity) = (.zero, .seconds(3600), .offline)
+        (options.promptForFailed, options.direct) = (true, false)
+        let queue = try MessageQueue(path: directory.store, options: options) { delivery in
+            delivery.attempt == 1 && delivery.id == "f" ? .reject(code: 400) : .sent
+        }
+        let log = EventLog(queue.events)
+        try queue.enqueue(MessageQueue.Draft("1", id: "f"))
+        try queue.setConnectivity(.online)
+        #expect(try queue.state().prompt?.text == "Connected. Auto-send 1 queued message?")
+        #expect(try await queue.drain().failed == 1)
+        try queue.setConnectivity(.offline)
+        for _ in 0..<2 { try queue.enqueue("22") }
+        try queue.setConnectivity(.online)
+        let state = try queue.state()
+        let first = try #require(state.prompt)
+        #expect(first.text == "Connected. Auto-send 2 queued and 1 failed message?")
+        #expect(first.messages == 2 && first.failed == 1 && first.bytes == 5)
+        try queue.enqueue("333")
+        func changed() -> MessageQueue.Prompt? {
+            log.events.compactMap { if case .promptChanged(let prompt) = $0 { prompt } else { nil } }.last
+        }
+        #expect(await eventually { changed()?.messages == 3 })
+        let now = try queue.state()
+        #expect(now.prompt == changed() && now.promptExpiresAt == state.promptExpiresAt)
+        let report = try await queue.drain(includeFailed: true)
+        #expect(report.sent == 4 && report.putBack == 1)
+        try await queue.close()
+    }
+
     /// The prompt has expired, but no timer has run since.
     @Test func Q20_an_expired_prompt_is_not_in_the_state_also_before_the_timer_runs() throws {
         let bench = try EngineBench { ($0.mode, $0.onlineDebounce) = (.ask, 0) }

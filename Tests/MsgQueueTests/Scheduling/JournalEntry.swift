@@ -26,6 +26,7 @@ enum JournalEntry: Equatable, CustomStringConvertible {
     case drainJoined
     case drainFinished(Report)
     case prompt
+    case promptChanged(Int64)
     case promptWithdrawn
     case storageBroken
     case storageWell
@@ -62,6 +63,7 @@ enum JournalEntry: Equatable, CustomStringConvertible {
         case .drainJoined: "drain joined"
         case .drainFinished(let report): "drain finished \(report.stop): \(report.sent) sent, \(report.remaining) remain"
         case .prompt: "prompt"
+        case .promptChanged(let messages): "prompt for \(messages)"
         case .promptWithdrawn: "prompt withdrawn"
         case .storageBroken: "storage broken"
         case .storageWell: "storage well"

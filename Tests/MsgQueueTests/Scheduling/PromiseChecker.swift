@@ -29,6 +29,8 @@ struct PromiseChecker {
     var promptUntil: Int64?
     /// Whether a prompt was raised since the connection.
     var hasPrompted = false
+    /// When the prompt was raised or changed last.
+    var promptChangedAt = Int64.min / 2
     var wallJumpedAt = Int64.min / 2
     /// Messages that are queued for a retry, with times of the monotonic clock.
     var retries: [Int64: Retry] = [:]

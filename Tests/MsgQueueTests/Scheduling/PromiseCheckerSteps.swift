@@ -185,41 +185,6 @@ extension PromiseChecker {
         return isAllPaused(session, simulation) && mayStart(simulation) && !isLimited(simulation)
     }
 
-    // MARK: The prompt
-
-    mutating func raisesPrompt(_ simulation: Simulation) throws {
-        guard !isDisabled else { return }
-        let isBacklog = simulation.store.queued.contains { !direct.contains($0) }
-        guard mayPrompt(simulation), isBacklog else { throw Violation("a prompt was raised without a reason") }
-        guard promptUntil == nil else { throw Violation("a second prompt was raised") }
-        promptUntil = simulation.now.mono + options.promptTimeout
-        hasPrompted = true
-    }
-
-    mutating func withdrawsPrompt(_ simulation: Simulation) throws {
-        guard !isDisabled else { return }
-        guard let until = promptUntil else { throw Violation("a prompt was withdrawn that was not raised") }
-        guard !isValid(simulation, until) else { throw Violation("a prompt was withdrawn without a reason") }
-        promptUntil = nil
-    }
-
-    private func isValid(_ simulation: Simulation, _ until: Int64) -> Bool {
-        isOnline && !simulation.store.queued.isEmpty && (session == nil || session?.conversation != nil) && !isClosing
-            && simulation.now.mono < until
-    }
-
-    private func mayPrompt(_ simulation: Simulation) -> Bool {
-        options.mode == .ask && !hasPrompted && mayStart(simulation) && session == nil && simulation.now.mono >= settledAt
-            && simulation.scheduler.flights.values.allSatisfy(\.isHung)
-    }
-
-    /// Whether there is a conversation without automatically sent messages.
-    private func shouldPrompt(_ simulation: Simulation) -> Bool {
-        guard mayPrompt(simulation) else { return false }
-        return putBack.isEmpty
-            && simulation.store.lanes.values.contains { lane in !lane.contains { direct.contains($0) || asked.contains($0) } }
-    }
-
     // MARK: Waiting
 
     /// Returns a message that may start now, for which the scheduler must not wait.
@@ -266,8 +231,7 @@ extension PromiseChecker {
             }
             if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain continues after its timeout") }
         }
-        if let until = promptUntil, !isValid(simulation, until) { throw Violation("a prompt is not withdrawn") }
-        if shouldPrompt(simulation) { throw Violation("no prompt is raised") }
+        try waitsForPrompt(until: until, simulation)
         if let message = startable(simulation), !isAfterJump(now) || retries[message.sequence] != nil {
             if try waitsForMore(until, simulation) { return }
             do { try pace.waits(until: until, now) } catch {

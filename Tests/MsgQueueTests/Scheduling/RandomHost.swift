@@ -59,6 +59,8 @@ struct RandomHost {
         options.liveShare = ranking.pick([0.5, 0.5, 0, 1, 0.25, 0.9])
         options.soonestExpiryFirst = ranking.chance(20)
         priorities = ranking.pick([[0], [0], [0, 0, 0, 0, 0, 9], [-100, -1, 0, 0, 1, 100]])
+        var asking = SeededGenerator(seed &+ 55_000)
+        options.promptForFailed = asking.chance(30)
         batching = SeededGenerator(seed &+ 99_000)
         var limits: BatchLimits?
         if batching.chance(40) {
@@ -130,7 +132,8 @@ struct RandomHost {
             debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations, \
             rate \(options.ratePerSecond) burst \(options.rateBurst) ramp \(options.rampUp)
             batches \(simulation.limits.map { "\($0)" } ?? "none")
-            live share \(options.liveShare), soonest expiry first \(options.soonestExpiryFirst), priorities \(priorities)
+            live share \(options.liveShare), soonest expiry first \(options.soonestExpiryFirst), priorities \(priorities), \
+            asks for failed \(options.promptForFailed)
             """
     }
 

@@ -181,6 +181,11 @@ final class Simulation: SimulationObserver {
         note(.prompt)
     }
 
+    func changesPrompt(_ prompt: Prompt) throws {
+        try checker.changesPrompt(self)
+        note(.promptChanged(prompt.messages))
+    }
+
     func withdrawsPrompt() throws {
         try checker.withdrawsPrompt(self)
         note(.promptWithdrawn)

@@ -108,48 +108,6 @@ import Testing
         #expect(try bench.store.queued(after: 0, limit: 9).map(\.conversation) == [decomposed])
     }
 
-    @Test(arguments: 1...4)
-    func Q4_the_size_of_the_failed_messages_is_exact_while_they_change(seed: UInt64) throws {
-        let bench = try StoreBench()
-        var random = SeededGenerator(seed)
-        try bench.transaction { store in
-            for number in 0..<6_000 {
-                let row = try bench.insert("ana", [UInt8](repeating: 1, count: number % 90))
-                guard number % 3 != 0 else { continue }
-                var progress = row.progress
-                progress.status = .failed
-                try store.update(row, to: progress)
-            }
-        }
-        try bench.store.foldNow()
-        for _ in 0..<12 {
-            let known = try bench.store.failedBytes()
-            let sum = try bench.rows("SELECT CAST(sum(body_size) AS TEXT) FROM message WHERE status = 5").first?.first ?? nil
-            #expect(known == nil || "\(known ?? 0)" == sum)
-            for _ in 0..<60 {
-                guard let row = try bench.row(Int64(random.next() % 6_000) + 1) else { continue }
-                do {
-                    try bench.transaction { store in
-                        var progress = row.progress
-                        progress.status = row.progress.status == .failed ? .queued : .failed
-                        switch random.next() % 4 {
-                        case 0: try store.delete(row)
-                        case 1: try store.update(row, to: progress)
-                        case 2:
-                            try [UInt8](repeating: 2, count: 33).withUnsafeBytes {
-                                try store.replaceContent(of: row, by: MessageChange(body: $0), now: 5)
-                            }
-                        default:
-                            try store.update(row, to: progress)
-                            throw QueueError(.busy, "rolled back")
-                        }
-                    }
-                } catch let error as QueueError where error.code == .busy {}
-            }
-        }
-        #expect(try bench.store.failedBytes() != nil)
-    }
-
     @Test func Q17_clear_keeps_sent_messages_and_those_being_sent() throws {
         let bench = try StoreBench()
         for _ in 0..<600 { try bench.add("ana") }

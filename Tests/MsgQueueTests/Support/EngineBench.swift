@@ -68,13 +68,14 @@ final class EngineBench: @unchecked Sendable {
 
     @discardableResult
     func enqueue(
-        _ text: String = "hello", _ conversation: Name = "ana", id: String? = nil, expiresAt: Int64 = 0, priority: Int32 = 0
+        _ text: String = "hello", _ conversation: Name = "ana", id: String? = nil, notBefore: Int64 = 0, expiresAt: Int64 = 0,
+        unmeteredOnly: Bool = false, priority: Int32 = 0
     ) throws -> String {
         let body = Array(text.utf8)
         return try body.withUnsafeBytes { bytes in
             let draft = BorrowedDraft(
-                id: id, conversation: conversation, body: bytes, metadata: [], notBefore: 0, expiresAt: expiresAt, unmeteredOnly: false,
-                priority: priority)
+                id: id, conversation: conversation, body: bytes, metadata: [], notBefore: notBefore, expiresAt: expiresAt,
+                unmeteredOnly: unmeteredOnly, priority: priority)
             return try engine.enqueue(DraftBatch(draft)).ids()[0]
         }
     }

@@ -79,12 +79,12 @@ import Testing
         #expect(try keys(JSONValue(check)) == fields("msgq_check_report"))
         let prompt = Prompt(messages: 1, bytes: 2, oldestAt: 3, conversations: 4, timeout: 5)
         #expect(try keys(JSONValue(prompt)) == fields("msgq_prompt"))
-        #expect(try keys(JSONValue(prompt, expiresAt: 1)) == fields("msgq_standing_prompt"))
+        #expect(try keys(JSONValue(prompt, expiresAt: 1)) == fields("msgq_standing_prompt").union(["failed"]))
         let state = QueueState(
             network: Network(), isInBackground: false, mode: .auto, isPaused: false, pausedConversations: 0, isDraining: false, inFlight: 0,
             hasTransport: false, prompt: nil, promptExpiresAt: nil, storage: nil, hasStorageTrouble: false, reason: .done, until: 0,
             text: "", offlineReason: "", sqliteVersion: "3.40.1")
-        #expect(try keys(JSONValue(state)) == fields("msgq_state").subtracting(["has_prompt"]))
+        #expect(try keys(JSONValue(state)) == fields("msgq_state").subtracting(["has_prompt", "prompt_failed"]))
     }
 
     /// Returns the enumerators of an enumeration of the header, in lower case and without the prefix.

@@ -95,6 +95,7 @@ class Options(Structure):
         ("soonest_expiry_first", c_bool),
         ("maintenance", c_bool),
         ("initial_connectivity", c_int64),
+        ("prompt_for_failed", c_bool),
     ]
 
 
@@ -421,6 +422,7 @@ class Prompt(Structure):
         ("oldest_ms", c_int64),
         ("conversations", c_uint64),
         ("text", c_char_p),
+        ("failed", c_uint64),
     ]
 
 
@@ -463,6 +465,7 @@ class State(Structure):
         ("text", c_char * 256),
         ("offline_reason", c_char * OFFLINE_REASON_SIZE),
         ("sqlite_version", c_char * 16),
+        ("prompt_failed", c_uint64),
     ]
 
 

@@ -270,7 +270,7 @@ def state(source: _abi.State) -> State:
         draining=source.draining,
         in_flight=source.in_flight,
         has_transport=source.has_transport,
-        prompt=_prompt(source.prompt) if source.has_prompt else None,
+        prompt=_prompt(source.prompt, source.prompt_failed) if source.has_prompt else None,
         prompt_expires=moment(source.prompt.expires_ms) if source.has_prompt else None,
         storage=Result(source.storage),
         storage_trouble=source.storage_trouble,
@@ -304,7 +304,7 @@ def event(source: _abi.Event) -> Event:
         metered=source.metered if is_link else None,
         paused=source.paused if is_pause else None,
         failure_kind=FailureKind(source.failure_kind) if is_pause and source.failure_kind else None,
-        prompt=_prompt(source.prompt[0]) if source.prompt else None,
+        prompt=_prompt(source.prompt[0], source.prompt[0].failed) if source.prompt else None,
         report=report(source.report[0]) if source.report else None,
         result=Result(source.result) if kind is EventKind.STORAGE else None,
         text=_optional_text(source.text),
@@ -312,7 +312,7 @@ def event(source: _abi.Event) -> Event:
     )
 
 
-def _prompt(source: _abi.Prompt | _abi.StandingPrompt) -> Prompt:
+def _prompt(source: _abi.Prompt | _abi.StandingPrompt, failed: int) -> Prompt:
     return Prompt(
         messages=source.messages,
         bytes=source.bytes,
@@ -320,6 +320,7 @@ def _prompt(source: _abi.Prompt | _abi.StandingPrompt) -> Prompt:
         conversations=source.conversations,
         timeout=source.timeout_ms / 1000,
         text=_text(source.text),
+        failed=failed,
     )
 
 

@@ -135,6 +135,7 @@ class Options(TypedDict, total=False):
     soonest_expiry_first: Annotated[bool, _flag("soonest_expiry_first")]
     maintenance: Annotated[bool, _flag("maintenance")]
     initial_connectivity: Annotated[Connectivity, _member("initial_connectivity", Connectivity)]
+    prompt_for_failed: Annotated[bool, _flag("prompt_for_failed")]
 
 
 TABLE: dict[str, Option] = {

@@ -291,7 +291,8 @@ class EventKind(_Named):
     CONNECTIVITY = 2
     """connectivity, link, metered; text: why there is no connection."""
     PROMPT = 3
-    """Send these now? `drain` accepts, `withdraw_prompt` declines: prompt."""
+    """Send these now? `drain` accepts (with `include_failed` for `prompt_for_failed`), `withdraw_prompt` declines:
+    prompt."""
     PROMPT_WITHDRAWN = 4
     """The prompt was answered, expired, or there is nothing to ask any more."""
     DRAIN_STARTED = 5
@@ -315,6 +316,9 @@ class EventKind(_Named):
     """A queued message was replaced by a newer one of the same `replace_key`: id, conversation, text (the new id)."""
     EDITED = 14
     """`edit` or `update` changed the message: id, conversation."""
+    PROMPT_CHANGED = 15
+    """What a yes to the prompt would send changed while it stands: prompt. At most 4 in a second; it expires when it
+    would have."""
 
 
 class Reason(_Named):

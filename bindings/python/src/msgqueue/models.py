@@ -325,10 +325,16 @@ class Report:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a prompt of mode ASK asks about."""
+    """What a prompt of mode ASK asks about: what `drain` would send now.
+
+    It does not count what is paused, scheduled for later, waits for a retry or an unmetered link, is blocked by a
+    failed message, has expired, is being sent, or starts without an answer.
+    """
 
     messages: int
+    """Queued messages, at most `drain_batch`."""
     bytes: int
+    """Of these and of the failed ones."""
     oldest: datetime
     """When the oldest was enqueued."""
     conversations: int
@@ -336,6 +342,8 @@ class Prompt:
     """Seconds until the prompt expires."""
     text: str
     """The question, for a person."""
+    failed: int = 0
+    """With `prompt_for_failed`: failed messages that `drain(include_failed=True)` would send."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +364,7 @@ class State:
     """Attempts in progress."""
     has_transport: bool
     prompt: Prompt | None
-    """The prompt that is valid, with the numbers of its event."""
+    """The prompt that is valid, with the numbers of its last event."""
     prompt_expires: datetime | None
     """When that prompt expires."""
     storage: Result

@@ -99,6 +99,7 @@ class MessageQueue:
         soonest_expiry_first: bool = False,
         maintenance: bool = False,
         initial_connectivity: Connectivity = Connectivity.UNKNOWN,
+        prompt_for_failed: bool = False,
         polled: bool = False,
         batch_transport: BatchTransport | None = None,
         batch_options: BatchOptions | None = None,
@@ -188,6 +189,9 @@ class MessageQueue:
                 or the monitor. UNKNOWN counts as online. OFFLINE: the queue begins offline, so that it raises no
                 prompt and calls no transport before the report, and the first report of ONLINE counts as a return of
                 the connection. If there is no report within 60 s, one line of the log says so.
+            prompt_for_failed: The prompt of mode ASK asks about failed messages, too: "Connected. Auto-send 5 queued
+                and 2 failed messages?", also when only failed ones are there. The yes to it is
+                `drain(include_failed=True)`; a plain `drain` sends the queued ones only.
             polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
                 due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
                 readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless

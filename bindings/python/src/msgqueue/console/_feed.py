@@ -20,7 +20,9 @@ _ROOM: Final = 300
 # Events of single messages, which a page does not need when it lists again.
 _OF_MESSAGES: Final = frozenset(("status", "deleted", "discarded", "replaced", "edited"))
 # Events of which the latest one says everything.
-_LATEST: Final = frozenset(("summary", "connectivity", "drain_progress", "prompt", "prompt_withdrawn"))
+_LATEST: Final = frozenset(
+    ("summary", "connectivity", "drain_progress", "prompt", "prompt_changed", "prompt_withdrawn")
+)
 
 
 class Stream:
@@ -52,7 +54,7 @@ class Stream:
         if kind == "resync":
             return kind
         if kind in _LATEST:
-            return "prompt" if kind == "prompt_withdrawn" else kind
+            return "prompt" if kind.startswith("prompt") else kind
         return self._count
 
     def take(self, timeout: float) -> list[Json] | None:

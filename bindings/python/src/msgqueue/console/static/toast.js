@@ -1,6 +1,6 @@
 /** The toast of mode ask: connected, send what is queued? At most one is shown. */
 
-import { fill, focusOn, h } from "./dom.js";
+import { fill, focusOn, h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { queueLink } from "./router.js";
 import { bytes, plural, relativeTime } from "./words.js";
@@ -18,16 +18,29 @@ export class Toast {
     this.timer = 0;
     /** The prompt that was answered here: it is not shown again. */
     this.answered = 0;
+    /** Whether a yes takes the failed messages along. */
+    this.withFailed = false;
+    /** The elements whose texts follow the prompt. */
+    this.texts = null;
     queue.addEventListener("state", () => this.update());
     queue.addEventListener("event:prompt_withdrawn", () => this.hide());
   }
 
-  /** Shows the prompt of the queue's state, or hides the toast when there is none. */
+  /** Shows the prompt of the queue's state, or its new numbers, or hides the toast when there is none. */
   update() {
     const { connection, state } = this.queue;
     const prompt = connection === "open" ? state?.prompt : null;
     if (!prompt || prompt.expires_ms <= Date.now()) this.hide();
-    else if (prompt.expires_ms !== this.expires && prompt.expires_ms !== this.answered) this.show(prompt);
+    else if (prompt.expires_ms === this.expires) this.follow(prompt);
+    else if (prompt.expires_ms !== this.answered) this.show(prompt);
+  }
+
+  /** Shows the numbers of the prompt that is shown already. Its timer and the focus stay. */
+  follow(prompt) {
+    const [, ...question] = sentences(prompt.text);
+    setText(this.texts.question, question.join(" "));
+    setText(this.texts.digest, digest(prompt));
+    this.withFailed = prompt.failed > 0;
   }
 
   show(prompt) {
@@ -35,7 +48,9 @@ export class Toast {
     clearTimeout(this.timer);
     this.expires = prompt.expires_ms;
     this.timer = setTimeout(() => this.hide(), prompt.expires_ms - Date.now());
-    const [title, ...question] = prompt.text.split(/(?<=\.) /);
+    const [title] = sentences(prompt.text);
+    this.texts = { question: h("span"), digest: h("small") };
+    this.follow(prompt);
     fill(
       this.region,
       h(
@@ -46,8 +61,8 @@ export class Toast {
           "div",
           { class: "toast-text" },
           h("strong", {}, title.replace(/\.$/, "")),
-          h("span", {}, question.join(" ")),
-          h("small", {}, digest(prompt)),
+          this.texts.question,
+          this.texts.digest,
         ),
         h(
           "div",
@@ -70,7 +85,7 @@ export class Toast {
   accept() {
     this.answered = this.expires;
     this.hide();
-    this.actions.sendAll(null);
+    this.actions.sendAll(null, this.withFailed);
   }
 
   async review() {
@@ -81,6 +96,10 @@ export class Toast {
       await this.actions.server.call("withdraw_prompt");
     });
   }
+}
+
+function sentences(text) {
+  return text.split(/(?<=\.) /);
 }
 
 function digest({ bytes: size, oldest_ms: oldest, conversations }) {

@@ -1,0 +1,230 @@
+/// The prompt of mode ask: when it is raised, counted again and withdrawn.
+extension Scheduler {
+    /// The time between two counts, in milliseconds, so that a prompt changes at most four times a second.
+    static let promptInterval: Int64 = 250
+
+    /// What may have changed since the messages of a prompt were counted.
+    struct PromptWatch {
+        /// The number of changes that the scheduler knows of, and that of the store.
+        /// The store has read what a count needs, or no prompt is ever raised.
+        var isPrepared: Bool
+        private(set) var changes: UInt64 = 0
+        private var commits = 0
+        private(set) var queued: Int64 = 0
+        /// Both numbers at the last count; nil: there was none.
+        private var counted: (changes: UInt64, commits: Int)?
+        /// No count before this time (monotonic).
+        private(set) var countAt = Int64.min
+        /// When the result changes although nothing else does (monotonic); nil: never.
+        private(set) var changesAt: Int64?
+
+        init(_ options: Options) { isPrepared = options.mode != .ask || options.readOnly }
+
+        mutating func changed() { changes &+= 1 }
+
+        /// A prompt may be raised again: that is no change of one.
+        mutating func armed() { countAt = Int64.min }
+
+        mutating func seen(queued: Int64, commits: Int) { (self.queued, self.commits) = (queued, commits) }
+
+        mutating func counted(changesAt: Int64?, again countAt: Int64) {
+            counted = (changes, commits)
+            (self.changesAt, self.countAt) = (changesAt, countAt)
+        }
+
+        var isCurrent: Bool { counted.map { $0 == (changes, commits) } ?? false }
+    }
+
+    /// A prompt may be raised again: the connection returned, or the program is in the foreground.
+    mutating func armPrompt() {
+        guard prompt == .disarmed else { return }
+        prompt = .armed
+        promptWatch.armed()
+    }
+
+    /// The withdrawal of the prompt that stands, or another count of its messages.
+    func nextOfStandingPrompt(_ now: Moment) -> Step? {
+        guard prompt == .raised else { return nil }
+        // A drain of one conversation does not answer the prompt.
+        let stands = mayStart && hasPromptMessages && (session == nil || session?.conversation != nil) && now.mono < promptUntil
+        guard stands else { return .withdrawPrompt }
+        return isCountDue(now) ? .countPrompt : nil
+    }
+
+    /// Whether there are messages that a prompt may ask about.
+    private var hasPromptMessages: Bool { promptWatch.queued > 0 || promptsForFailed }
+
+    /// Whether a prompt is raised now, if a yes would send anything.
+    func mayPrompt(_ now: Moment) -> Bool {
+        mode == .ask && prompt == .armed && mayStart && hasPromptMessages && session == nil && round?.isBusy != true && now.mono >= stableAt
+            && underWay == 0
+    }
+
+    /// The store has read what a count needs.
+    package mutating func promptPrepared() { promptWatch.isPrepared = true }
+
+    func isCountDue(_ now: Moment) -> Bool {
+        // While the store refuses writes, or `retryAll` sends its messages, the last count stands.
+        guard now.mono >= storageRetryAt, round?.isBusy != true, now.mono >= promptWatch.countAt else { return false }
+        return !promptWatch.isCurrent || promptWatch.changesAt.map { $0 <= now.mono } ?? false
+    }
+
+    /// When the messages of a prompt must be counted (monotonic); nil: not before something changes.
+    func nextCount(_ now: Moment) -> Int64? {
+        guard prompt == .raised || mayPrompt(now), now.mono >= storageRetryAt, round?.isBusy != true else { return nil }
+        guard promptWatch.isCurrent else { return promptWatch.countAt }
+        return promptWatch.changesAt.map { max($0, promptWatch.countAt) }
+    }
+
+    /// The number of changes that may change what a yes sends.
+    package var promptChanges: UInt64 { promptWatch.changes }
+
+    // MARK: What a yes sends
+
+    /// What a drain that reaches an unsent message does.
+    enum Fate {
+        case sends
+        /// It leaves the message, and goes on with those behind it.
+        case passes
+        /// It sends nothing more of the conversation now.
+        case stops
+    }
+
+    /// `includesFailed`: failed messages, which may block later ones, were put back before.
+    func fate(of head: Head, _ conversation: Name, includesFailed: Bool = false, _ now: Moment) -> Fate {
+        if flight(of: head.sequence, in: conversation) != nil { return .passes }
+        if head.hasExpired(now) { return blocksOnFailure ? .stops : .passes }
+        if isDeferred(head, now) { return .passes }
+        if !includesFailed, let block = blocks[conversation], block < head.sequence { return .stops }
+        return head.wait(now) > 0 ? .stops : .sends
+    }
+
+    /// An unsent message. With the option `prompt_for_failed` a yes also sends failed ones, which it puts back before.
+    package struct Unsent {
+        package let conversation: Name
+        package let head: Head
+        package let isFailed: Bool
+
+        package init(_ conversation: Name, _ head: Head, isFailed: Bool = false) {
+            (self.conversation, self.head, self.isFailed) = (conversation, head, isFailed)
+        }
+    }
+
+    /// How what a yes sends of a conversation is counted.
+    package enum Share {
+        /// It sends nothing of it.
+        case nothing
+        /// All but single messages.
+        case most
+        /// One message after another, because one may stop those behind it.
+        case inOrder
+    }
+
+    /// `retries`: those of its messages that wait for a retry.
+    package func share(of conversation: Name, retries: [Int64: Head], _ now: Moment) -> Share {
+        if isLeft(conversation) { return .nothing }
+        if let head = lanes[conversation]?.upcoming.first, head.wait(now) > 0, !isDeferred(head, now) { return .inOrder }
+        if blocks[conversation] != nil, !promptsForFailed { return .inOrder }
+        return isStrict && retries.contains { withMonotonicDue($0.value).retryWait(now) > 0 } ? .inOrder : .most
+    }
+
+    /// Whether a yes sends nothing of the conversation.
+    private func isLeft(_ conversation: Name) -> Bool {
+        if pausedConversations.contains(conversation) || session?.conversation == conversation { return true }
+        if flights.values.contains(where: { $0.isHung && $0.conversation == conversation }) { return true }
+        // Those that are not read yet may start without it.
+        return lanes[conversation]?.hasUnreadSelfStarting ?? false
+    }
+
+    /// The conversations of which a yes may send less than the sums of the store say.
+    package var unusualConversations: Set<Name> {
+        var names = pausedConversations
+        for name in lanes.keys { names.insert(name) }
+        for flight in flights.values { names.insert(flight.conversation) }
+        if !promptsForFailed { for name in blocks.keys { names.insert(name) } }
+        if let conversation = session?.conversation { names.insert(conversation) }
+        return names
+    }
+
+    /// Returns those of these messages, in order, that a yes sends and that do not start without it. `stopped`: the conversations of which it
+    /// sends nothing behind the messages before these.
+    package func sentByYes(_ messages: [Unsent], stopped: inout Set<Name>, _ now: Moment) -> [Unsent] {
+        messages.filter { message in
+            let conversation = message.conversation
+            guard !stopped.contains(conversation), !isLeft(conversation) else { return false }
+            let head = message.isFailed ? putBack(message.head, now) : known(message.head, conversation)
+            switch fate(of: head, conversation, includesFailed: promptsForFailed, now) {
+            case .sends: return message.isFailed || !startsUnasked(head, conversation)
+            case .passes: return false
+            case .stops:
+                stopped.insert(conversation)
+                return false
+            }
+        }
+    }
+
+    /// Whether a yes sends this message, if nothing stops its conversation before.
+    package func isSentByYes(_ message: Unsent, _ now: Moment) -> Bool {
+        var stopped = Set<Name>()
+        return !sentByYes([message], stopped: &stopped, now).isEmpty
+    }
+
+    /// The known messages of the conversation that start without a yes.
+    package func selfStarting(in conversation: Name) -> [Head] {
+        guard let lane = lanes[conversation], lane.hasSelfStarting else { return [] }
+        return (lane.upcoming + lane.deferred).filter { startsUnasked($0, conversation) }
+    }
+
+    /// Whether a yes would send nothing at all now.
+    package func sendsNothing(_ now: Moment) -> Bool {
+        !mayStart || now.mono < receiverHoldUntil || unmeteredOnly && network.metered
+    }
+
+    /// When the receiver's delay of the whole queue ends (monotonic); nil: there is none.
+    package func holdEnd(_ now: Moment) -> Int64? { now.mono < receiverHoldUntil ? receiverHoldUntil : nil }
+
+    /// How long the message waits for its schedule or its retry, in milliseconds.
+    package func expectedWait(_ stored: Head, _ now: Moment) -> Int64 { withMonotonicDue(stored).wait(now) }
+
+    /// A failed message as it will be put back (`OutcomeRule.putBack`).
+    private func putBack(_ stored: Head, _ now: Moment) -> Head {
+        var head = stored
+        (head.due, head.waitsForNetwork) = (Due(), false)
+        if head.hasExpired(now) { head.expiresAt = 0 }
+        return head
+    }
+
+    /// The stored message with what only the scheduler knows of it.
+    private func known(_ stored: Head, _ conversation: Name) -> Head {
+        if let lane = lanes[conversation] {
+            for head in lane.upcoming + lane.deferred where head.sequence == stored.sequence { return head }
+        }
+        return withMonotonicDue(stored)
+    }
+
+    // MARK: Changes
+
+    /// Notes that the messages of a prompt were counted. `changesAt`: when the result changes by itself (monotonic); `work`: how long the
+    /// count took, in milliseconds. A long one is repeated less often.
+    mutating func promptCounted(changesAt: Int64?, work: Int64, _ now: Moment) {
+        promptWatch.counted(changesAt: changesAt, again: now.mono.addingClamped(max(Self.promptInterval, work.multipliedClamped(by: 4))))
+    }
+
+    mutating func promptRaised(_ now: Moment) {
+        prompt = .raised
+        promptUntil = now.mono + promptTimeout
+        promptEnd = now.wall.addingClamped(promptTimeout)
+    }
+
+    package mutating func promptWithdrawn() { prompt = .disarmed }
+
+    /// Ends an open prompt. The next step withdraws it.
+    package mutating func dismissPrompt(_ now: Moment) { promptUntil = min(promptUntil, now.mono) }
+}
+
+extension Int64 {
+    fileprivate func multipliedClamped(by factor: Int64) -> Int64 {
+        let (product, overflow) = multipliedReportingOverflow(by: factor)
+        return overflow ? Int64.max : product
+    }
+}

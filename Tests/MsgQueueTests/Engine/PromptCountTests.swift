@@ -1,0 +1,246 @@
+import Testing
+
+@testable import MsgQueue
+
+/// What a prompt asks about is what a drain sends: the count by sums, the rule for single messages and the drain agree.
+@Suite struct PromptCountTests {
+    /// A queue in mode ask whose host does anything.
+    private final class Scene {
+        let bench: EngineBench
+        var random: SeededGenerator
+        let isStrict: Bool
+        let asksForFailed: Bool
+        static let conversations: [Name] = ["ana", "ben", "cleo", "dan", "eva"]
+
+        init(_ seed: UInt64) throws {
+            var random = SeededGenerator(seed)
+            let (isStrict, asksForFailed) = (random.chance(70), random.chance(50))
+            let (blocks, retries, direct, batch) = (random.chance(40), random.chance(60), random.chance(40), random.chance(20))
+            bench = try EngineBench { options in
+                (options.mode, options.direct, options.strictOrder, options.promptForFailed) = (.ask, direct, isStrict, asksForFailed)
+                (options.onlineDebounce, options.promptTimeout, options.initialConnectivity) = (0, Options.day, .offline)
+                options.finalFailure = blocks ? .block : .stepAside
+                options.backoff = retries ? .ladder([2_000, 60_000]) : .ladder([])
+                options.drainBatch = batch ? 7 : 0
+            }
+            (self.random, self.isStrict, self.asksForFailed) = (random, isStrict, asksForFailed)
+        }
+
+        func enqueue() throws {
+            let (kind, wall) = (random.int(0...99), bench.clock.wall)
+            let text = String(repeating: "x", count: random.int(1...20))
+            _ = try bench.enqueue(
+                text, random.pick(Self.conversations), notBefore: kind < 20 ? wall + Int64(random.int(1...6_000)) : 0,
+                expiresAt: (20..<30).contains(kind) ? wall + Int64(random.int(100...9_000)) : 0, unmeteredOnly: (25..<40).contains(kind))
+        }
+
+        func some(_ statuses: StatusSet) throws -> String? {
+            let found = try bench.engine.list(Filter(statuses: statuses, limit: 200))
+            return found.isEmpty ? nil : found[random.int(0...(found.count - 1))].id
+        }
+
+        func go(online: Bool) throws {
+            try bench.engine.setNetwork(
+                Network(connectivity: online ? .online : .offline, link: .wifi, metered: online && random.chance(30)))
+            try bench.poll()
+        }
+
+        func act() throws {
+            switch random.int(0...11) {
+            case 0...3: try enqueue()
+            case 4: try bench.engine.pause(random.pick(Self.conversations).text)
+            case 5: try bench.engine.resume(random.pick(Self.conversations).text)
+            case 6: if let id = try some([StatusSet(.queued), StatusSet(.failed)]) { try bench.engine.delete(id) }
+            case 7: if let id = try some(StatusSet(.queued)) { try? bench.engine.sendNow(id) }
+            case 8: try bench.pass(Int64(random.int(1...3_000)))
+            case 9:
+                if let id = try some(StatusSet(.queued)) {
+                    try? Array("longer".utf8).withUnsafeBytes { try bench.engine.edit(id, MessageChange(body: $0)) }
+                }
+            case 10: if random.chance(30) { try bench.engine.clear(random.pick(Self.conversations).text) }
+            default: try bench.engine.setNetwork(Network(connectivity: .online, link: .wifi, metered: random.chance(50)))
+            }
+            try bench.poll()
+        }
+
+        /// Makes messages fail, wait for a retry, and be known to the scheduler.
+        func prepare() throws {
+            let seed = random.next()
+            bench.answer { delivery in
+                var random = SeededGenerator(seed &+ UInt64(delivery.token))
+                return random.pick([.sent, .retry(), .reject(), .skipped])
+            }
+            for _ in 0..<random.int(5...25) { try enqueue() }
+            for _ in 0..<3 {
+                try go(online: true)
+                if random.chance(60) { try bench.drain(batch: random.int(0...6)) }
+                for _ in 0..<random.int(0...4) { try act() }
+                try go(online: false)
+                try bench.pass(Int64(random.int(1...2_000)))
+            }
+            if random.chance(30) { try bench.reopen() }
+            bench.answer { _ in .sent }
+            for _ in 0..<random.int(0...12) { try enqueue() }
+            // Those that have expired fail.
+            try bench.reportClock()
+        }
+
+        /// What a yes would send by the rule for single messages, and what it can be at most.
+        func expected() throws -> [Scheduler.Unsent] {
+            let store = bench.engine.context.store
+            var messages = try store.queued(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head) }
+            if asksForFailed {
+                messages += try store.failedHeads(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head, isFailed: true) }
+            }
+            messages.sort { $0.head.sequence < $1.head.sequence }
+            let scheduler = bench.engine.context.core.scheduler
+            var stopped = Set<Name>()
+            guard !scheduler.sendsNothing(bench.clock.ports.moment) else { return [] }
+            return scheduler.sentByYes(messages, stopped: &stopped, bench.clock.ports.moment)
+        }
+
+        /// Returns the number of messages that the prompt asks about.
+        @discardableResult
+        func check(_ what: String, mayBeWithdrawn: Bool) throws -> Int64 {
+            let (asked, expected) = (try bench.engine.state().prompt, try expected())
+            guard let asked else {
+                if !mayBeWithdrawn { #expect(expected.isEmpty, "\(what): no prompt for \(expected.count) messages") }
+                return 0
+            }
+            let batch = bench.engine.context.options.drainBatch == 0 ? Int.max : bench.engine.context.options.drainBatch
+            let failed = expected.count(where: \.isFailed)
+            let messages = min(expected.count - failed, batch)
+            let oldest = try expected.compactMap { try bench.engine.context.store.createdAt($0.head.sequence) }.min()
+            let right = Prompt(
+                messages: Int64(messages), failed: Int64(min(failed, batch - messages)),
+                bytes: expected.reduce(0) { $0 + $1.head.bodySize }, oldestAt: oldest ?? 0,
+                conversations: Int64(Set(expected.map(\.conversation)).count), timeout: Options.day)
+            #expect(asked == right, "\(what)")
+            return asked.messages + asked.failed
+        }
+    }
+
+    @Test(arguments: 1...60)
+    func Q22_the_count_is_what_a_drain_sends(seed: UInt64) throws {
+        let scene = try Scene(seed)
+        try scene.prepare()
+        try scene.go(online: true)
+        try scene.bench.pass(1)
+        let wasRaised = try scene.bench.engine.state().prompt != nil
+        try scene.check("seed \(seed)", mayBeWithdrawn: false)
+        for step in 0..<20 where try scene.bench.engine.state().prompt != nil {
+            try scene.act()
+            // Two counts, because what the first finds may be due at once.
+            try scene.bench.pass(Scheduler.promptInterval)
+            try scene.bench.reportClock()
+            try scene.bench.pass(Scheduler.promptInterval)
+            try scene.check("seed \(seed), step \(step)", mayBeWithdrawn: wasRaised)
+        }
+        guard try scene.bench.engine.state().prompt != nil else { return }
+        let before = try scene.check("seed \(seed), at the end", mayBeWithdrawn: false)
+        let scheduler = scene.bench.engine.context.core.scheduler
+        let startsByItself = !scheduler.lanes.isEmpty
+        let first = scene.bench.deliveries.count
+        try scene.bench.engine.drain(batch: 0, timeout: nil, includesFailed: scene.asksForFailed) { _ in }
+        try scene.bench.poll()
+        let report = scene.bench.events.lazy.compactMap { if case .drainFinished(let report) = $0 { report } else { nil } }.last
+        // Retries that are due do not count against the batch.
+        let isExact = !startsByItself && scene.bench.engine.context.options.drainBatch == 0
+        #expect(isExact ? report?.sent == before : report.map { $0.sent >= before } ?? false, "seed \(seed)")
+        #expect(Int64(scene.bench.deliveries.count - first) >= before)
+    }
+
+    @Test func Q22_the_count_follows_the_queue_and_its_expiry_does_not_move() throws {
+        let bench = try EngineBench { ($0.mode, $0.direct, $0.initialConnectivity, $0.onlineDebounce) = (.ask, false, .offline, 0) }
+        for number in 1...3 { try bench.enqueue("x", "ana", id: "m\(number)") }
+        try bench.enqueue("later", "ana", notBefore: bench.clock.wall + 2_000)
+        try bench.enqueue("paused", "ben")
+        try bench.engine.pause("ben")
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.poll()
+        func changes() -> [Int64] { bench.events.compactMap { if case .promptChanged(let prompt) = $0 { prompt.messages } else { nil } } }
+        let state = try bench.engine.state()
+        #expect(state.prompt?.messages == 3 && state.prompt?.conversations == 1 && state.prompt?.bytes == 3)
+        // Ten changes within a moment are one event, a quarter of a second later.
+        for _ in 0..<10 { try bench.enqueue("y", "ana") }
+        try bench.poll()
+        #expect(changes().isEmpty)
+        try bench.pass(250)
+        #expect(changes() == [13])
+        try bench.engine.resume("ben")
+        try bench.pass(250)
+        try bench.engine.delete("m1")
+        try bench.pass(250)
+        #expect(changes() == [13, 14, 13])
+        // The scheduled message is due.
+        try bench.pass(1_250)
+        #expect(changes() == [13, 14, 13, 14])
+        let now = try bench.engine.state()
+        #expect(now.prompt?.messages == 14 && now.promptExpiresAt == state.promptExpiresAt)
+        #expect(bench.events.count { if case .prompt = $0 { true } else { false } } == 1)
+        try bench.engine.clear(nil)
+        try bench.pass(250)
+        #expect(try bench.engine.state().prompt == nil)
+        #expect(bench.events.contains(.promptWithdrawn) && changes().count == 4)
+    }
+
+    /// The table of conversations is read page by page.
+    @Test func Q22_many_conversations_are_counted() throws {
+        let bench = try EngineBench { ($0.mode, $0.direct, $0.initialConnectivity, $0.onlineDebounce) = (.ask, false, .offline, 0) }
+        try Array("hello".utf8).withUnsafeBytes { body in
+            let drafts = (0..<4_500).map { number in
+                BorrowedDraft(
+                    id: nil, conversation: Name("c\(number)"), body: body, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false)
+            }
+            _ = try bench.engine.enqueue(DraftBatch(count: drafts.count) { places in places.map { drafts[$0] } })
+        }
+        try bench.enqueue("not folded", "new")
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        for _ in 0..<1_000 where try bench.engine.state().prompt == nil { try bench.reportClock() }
+        let prompt = try bench.engine.state().prompt
+        #expect(prompt?.messages == 4_501 && prompt?.conversations == 4_501)
+    }
+
+    /// In instructions of SQLite: a hundred times as many messages cost no more.
+    @Test func Q22_a_count_takes_no_longer_with_many_messages() throws {
+        var work: [Int] = []
+        for count in [300, 30_000] {
+            let bench = try EngineBench { ($0.mode, $0.direct, $0.initialConnectivity, $0.onlineDebounce) = (.ask, false, .offline, 0) }
+            try fill(bench, count)
+            try bench.engine.pause("ben")
+            try bench.engine.setNetwork(Network(connectivity: .online, metered: true))
+            try bench.poll()
+            #expect(try bench.engine.state().prompt?.messages == Int64(count / 3), "a third is paused, a third is scheduled or waits")
+            try bench.engine.resume("ben")
+            bench.clock.advance(250)
+            let (context, driver) = (bench.engine.context, bench.engine.driver)
+            // On a slow machine a count has several steps.
+            work.append(
+                DatabaseWork.count(context.store) {
+                    for _ in 0..<1_000 where context.core.prompt?.messages != Int64(count * 2 / 3) {
+                        context.lock.withLock { driver.runDueSteps() }
+                    }
+                })
+            #expect(try bench.engine.state().prompt?.messages == Int64(count * 2 / 3))
+        }
+        #expect(work[1] < 2 * work[0], "\(work)")
+    }
+
+    private func fill(_ bench: EngineBench, _ count: Int) throws {
+        try Array("hello".utf8).withUnsafeBytes { body in
+            func draft(_ number: Int) -> BorrowedDraft {
+                let conversation: Name = number % 3 == 0 ? "ana" : number % 3 == 1 ? "ben" : Name("c\(number % 90)")
+                return BorrowedDraft(
+                    id: nil, conversation: conversation, body: body, metadata: [],
+                    notBefore: number % 6 == 2 ? bench.clock.wall + Int64(100_000 + number) : 0, expiresAt: 0,
+                    unmeteredOnly: number % 6 == 5)
+            }
+            var next = 0
+            while next < count {
+                let (first, size) = (next, min(1_000, count - next))
+                _ = try bench.engine.enqueue(DraftBatch(count: size) { places in places.map { draft(first + Int($0)) } })
+                next += size
+            }
+        }
+    }
+}
