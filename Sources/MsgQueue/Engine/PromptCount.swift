@@ -52,6 +52,7 @@ final class PromptCount {
     private struct Walk {
         var after: Int64 = 0
         var found = Found()
+        var reach = Scheduler.Reach()
     }
 
     /// The length of a step in nanoseconds.
@@ -92,11 +93,15 @@ final class PromptCount {
             return nil
         }
         let found = total(work)
+        let duration = now.mono.subtractingClamped(work.begunAt)
         // The queue changed meanwhile, and may not be empty at any time.
-        if found.isEmpty, work.steps > 1, work.version != version { return nil }
+        if found.isEmpty, work.steps > 1, work.version != version {
+            context.core.scheduler.promptMiscounted(work: duration, now)
+            return []
+        }
         return context.core.promptCounted(
             prompt(found, work, try oldest(now)), changesAt: changesAt(work, now, try store.nextScheduled(after: now.wall)),
-            work: now.mono.subtractingClamped(work.begunAt), now)
+            work: duration, now)
     }
 
     private var version: (changes: UInt64, commits: Int) { (scheduler.promptChanges, store.commits) }
@@ -122,7 +127,9 @@ final class PromptCount {
             for name in heads.keys { unusual.insert(name) }
         }
         work.unusual = Array(unusual)
-        for (name, part) in store.unsentSums.parts where part.mayWait && !unusual.contains(name) { work.waiting.append(name) }
+        for (name, part) in store.unsentSums.parts where part.mayWait && !unusual.contains(name) {
+            if Scheduler.mayBlock(deferred: deferred(part, of: name)) { work.unusual.append(name) } else { work.waiting.append(name) }
+        }
         work.unfolded = store.unfoldedConversations
         return work
     }
@@ -169,11 +176,19 @@ final class PromptCount {
         return found
     }
 
+    /// The most messages of the conversation that may wait for a time or for an unmetered link.
+    private func deferred(_ part: UnsentSums.Part, of name: Name) -> Int64 {
+        var count = part.later.messages + (isMetered ? part.unmetered.messages : 0)
+        guard includesFailed else { return count }
+        count += Int64(store.unsentSums.scheduledFailures[name]?.count ?? 0)
+        return count + (isMetered ? part.failedUnmetered.messages : 0)
+    }
+
     /// What a yes sends of an unusual conversation; nil: its examination continues.
     private func found(in name: Name, _ counts: Counts, _ work: inout Work, _ now: Moment) throws(QueueError) -> Found? {
         let retries = store.unsentSums.retries[name] ?? [:]
         noteRetries(retries, &work, now)
-        let share = scheduler.share(of: name, retries: retries, now)
+        let share = scheduler.share(of: name, retries: retries, deferred: deferred(store.unsentSums.part(of: name), of: name), now)
         if share != .inOrder { work.walk = nil }
         switch share {
         case .nothing: return Found()
@@ -237,12 +252,11 @@ final class PromptCount {
             inOrder.append(Unsent(name, head))
         }
         inOrder += failed[next...].lazy.filter { $0.head.sequence <= end }.map { Unsent(name, $0.head, isFailed: true) }
-        var stopped = Set<Name>()
-        for message in scheduler.sentByYes(inOrder, stopped: &stopped, now) {
+        for message in scheduler.sentByYes(inOrder, &walk.reach, now) {
             if message.isFailed { walk.found.failed += Sum(message.head) } else { walk.found.queued += Sum(message.head) }
         }
         walk.after = end
-        let isOver = end == Int64.max || !stopped.isEmpty
+        let isOver = end == Int64.max || walk.reach.isStopped
         work.walk = isOver ? nil : walk
         return isOver ? walk.found : nil
     }
@@ -291,10 +305,10 @@ final class PromptCount {
         _ now: Moment, _ read: (_ after: Int64) throws(QueueError) -> [Unsent]
     ) throws(QueueError) -> Int64? {
         var (after, searched): (Int64, Int) = (0, 0)
-        var stopped = Set<Name>()
+        var reach = Scheduler.Reach()
         while searched < Self.mostSearched {
             let messages = try read(after)
-            if let first = scheduler.sentByYes(messages, stopped: &stopped, now).first { return try store.createdAt(first.head.sequence) }
+            if let first = scheduler.sentByYes(messages, &reach, now).first { return try store.createdAt(first.head.sequence) }
             guard messages.count == Self.page, let last = messages.last?.head.sequence else { return nil }
             (after, searched) = (last, searched + messages.count)
         }

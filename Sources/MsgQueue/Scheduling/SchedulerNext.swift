@@ -25,7 +25,8 @@ extension Scheduler {
         if let session, isDone(session), !hasDelayedStart(session, now) {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
-        if mayPrompt(now), isCountDue(now) { return .countPrompt }
+        // What became due may have changed what a standing prompt asks about.
+        if prompt == .raised || mayPrompt(now), isCountDue(now) { return .countPrompt }
         if !promptWatch.isPrepared { return .prepareCount }
         let linger = lingerUntil > now.mono ? lingerUntil : nil
         return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : linger))

@@ -5,9 +5,9 @@ extension Scheduler {
 
     /// What may have changed since the messages of a prompt were counted.
     struct PromptWatch {
-        /// The number of changes that the scheduler knows of, and that of the store.
         /// The store has read what a count needs, or no prompt is ever raised.
         var isPrepared: Bool
+        /// The number of changes that the scheduler knows of, and that of the store.
         private(set) var changes: UInt64 = 0
         private var commits = 0
         private(set) var queued: Int64 = 0
@@ -31,6 +31,8 @@ extension Scheduler {
             counted = (changes, commits)
             (self.changesAt, self.countAt) = (changesAt, countAt)
         }
+
+        mutating func postponed(until countAt: Int64) { self.countAt = countAt }
 
         var isCurrent: Bool { counted.map { $0 == (changes, commits) } ?? false }
     }
@@ -86,6 +88,8 @@ extension Scheduler {
         case sends
         /// It leaves the message, and goes on with those behind it.
         case passes
+        /// The same, because a condition of its own defers the message: at most `Lane.deferredCeiling` of a conversation.
+        case defers
         /// It sends nothing more of the conversation now.
         case stops
     }
@@ -94,7 +98,7 @@ extension Scheduler {
     func fate(of head: Head, _ conversation: Name, includesFailed: Bool = false, _ now: Moment) -> Fate {
         if flight(of: head.sequence, in: conversation) != nil { return .passes }
         if head.hasExpired(now) { return blocksOnFailure ? .stops : .passes }
-        if isDeferred(head, now) { return .passes }
+        if isDeferred(head, now) { return .defers }
         if !includesFailed, let block = blocks[conversation], block < head.sequence { return .stops }
         return head.wait(now) > 0 ? .stops : .sends
     }
@@ -110,6 +114,25 @@ extension Scheduler {
         }
     }
 
+    /// How far a yes comes in each conversation, while its messages are examined in order.
+    package struct Reach {
+        /// The conversations of which it sends nothing more.
+        private(set) var stopped: Set<Name> = []
+        private var deferred: [Name: Int] = [:]
+
+        package init() {}
+
+        package var isStopped: Bool { !stopped.isEmpty }
+
+        fileprivate mutating func stop(_ conversation: Name) { stopped.insert(conversation) }
+
+        /// Notes a deferred message. If there are too many, it blocks its conversation.
+        fileprivate mutating func passDeferred(in conversation: Name) {
+            let count = deferred[conversation, default: 0]
+            if count == Lane.deferredCeiling { stop(conversation) } else { deferred[conversation] = count + 1 }
+        }
+    }
+
     /// How what a yes sends of a conversation is counted.
     package enum Share {
         /// It sends nothing of it.
@@ -120,13 +143,17 @@ extension Scheduler {
         case inOrder
     }
 
-    /// `retries`: those of its messages that wait for a retry.
-    package func share(of conversation: Name, retries: [Int64: Head], _ now: Moment) -> Share {
+    /// `retries`: those of its messages that wait for a retry; `deferred`: the most messages of it that may be deferred.
+    package func share(of conversation: Name, retries: [Int64: Head], deferred: Int64, _ now: Moment) -> Share {
         if isLeft(conversation) { return .nothing }
+        if Self.mayBlock(deferred: deferred + (isStrict ? 0 : Int64(retries.count))) { return .inOrder }
         if let head = lanes[conversation]?.upcoming.first, head.wait(now) > 0, !isDeferred(head, now) { return .inOrder }
         if blocks[conversation] != nil, !promptsForFailed { return .inOrder }
         return isStrict && retries.contains { withMonotonicDue($0.value).retryWait(now) > 0 } ? .inOrder : .most
     }
+
+    /// Whether so many deferred messages of a conversation may block those behind them.
+    package static func mayBlock(deferred: Int64) -> Bool { deferred > Int64(Lane.deferredCeiling) }
 
     /// Whether a yes sends nothing of the conversation.
     private func isLeft(_ conversation: Name) -> Bool {
@@ -146,27 +173,27 @@ extension Scheduler {
         return names
     }
 
-    /// Returns those of these messages, in order, that a yes sends and that do not start without it. `stopped`: the conversations of which it
-    /// sends nothing behind the messages before these.
-    package func sentByYes(_ messages: [Unsent], stopped: inout Set<Name>, _ now: Moment) -> [Unsent] {
+    /// Returns those of these messages, in order, that a yes sends and that do not start without it. `reach`: how far it comes with the
+    /// messages before these.
+    package func sentByYes(_ messages: [Unsent], _ reach: inout Reach, _ now: Moment) -> [Unsent] {
         messages.filter { message in
             let conversation = message.conversation
-            guard !stopped.contains(conversation), !isLeft(conversation) else { return false }
+            guard !reach.stopped.contains(conversation), !isLeft(conversation) else { return false }
             let head = message.isFailed ? putBack(message.head, now) : known(message.head, conversation)
             switch fate(of: head, conversation, includesFailed: promptsForFailed, now) {
             case .sends: return message.isFailed || !startsUnasked(head, conversation)
-            case .passes: return false
-            case .stops:
-                stopped.insert(conversation)
-                return false
+            case .passes: break
+            case .defers: reach.passDeferred(in: conversation)
+            case .stops: reach.stop(conversation)
             }
+            return false
         }
     }
 
     /// Whether a yes sends this message, if nothing stops its conversation before.
     package func isSentByYes(_ message: Unsent, _ now: Moment) -> Bool {
-        var stopped = Set<Name>()
-        return !sentByYes([message], stopped: &stopped, now).isEmpty
+        var reach = Reach()
+        return !sentByYes([message], &reach, now).isEmpty
     }
 
     /// The known messages of the conversation that start without a yes.
@@ -207,7 +234,14 @@ extension Scheduler {
     /// Notes that the messages of a prompt were counted. `changesAt`: when the result changes by itself (monotonic); `work`: how long the
     /// count took, in milliseconds. A long one is repeated less often.
     mutating func promptCounted(changesAt: Int64?, work: Int64, _ now: Moment) {
-        promptWatch.counted(changesAt: changesAt, again: now.mono.addingClamped(max(Self.promptInterval, work.multipliedClamped(by: 4))))
+        promptWatch.counted(changesAt: changesAt, again: countTime(after: work, now))
+    }
+
+    /// Notes that a count came to nothing, because the queue changed meanwhile. It is repeated.
+    mutating func promptMiscounted(work: Int64, _ now: Moment) { promptWatch.postponed(until: countTime(after: work, now)) }
+
+    private func countTime(after work: Int64, _ now: Moment) -> Int64 {
+        now.mono.addingClamped(max(Self.promptInterval, work.multipliedClamped(by: 4)))
     }
 
     mutating func promptRaised(_ now: Moment) {

@@ -137,7 +137,7 @@ extension Scheduler {
         for (conversation, stored) in sample.rows where !stopped.contains(conversation) {
             switch fate(of: withMonotonicDue(stored), conversation, now) {
             case .sends: if maySend(now, in: conversation) { count += 1 }
-            case .passes: break
+            case .passes, .defers: break
             case .stops: stopped.insert(conversation)
             }
         }

@@ -104,8 +104,8 @@ extension SimulatedEngine {
         let inOrder = messages.sorted { $0.sequence < $1.sequence }.map {
             Scheduler.Unsent($0.conversation, $0.head, isFailed: $0.progress.status == .failed)
         }
-        var stopped = Set<Name>()
-        return scheduler.sentByYes(inOrder, stopped: &stopped, now)
+        var reach = Scheduler.Reach()
+        return scheduler.sentByYes(inOrder, &reach, now)
     }
 
     /// When time alone may change what a yes would send (monotonic); nil: never.

@@ -94,9 +94,9 @@ import Testing
             }
             messages.sort { $0.head.sequence < $1.head.sequence }
             let scheduler = bench.engine.context.core.scheduler
-            var stopped = Set<Name>()
+            var reach = Scheduler.Reach()
             guard !scheduler.sendsNothing(bench.clock.ports.moment) else { return [] }
-            return scheduler.sentByYes(messages, stopped: &stopped, bench.clock.ports.moment)
+            return scheduler.sentByYes(messages, &reach, bench.clock.ports.moment)
         }
 
         /// Returns the number of messages that the prompt asks about.
@@ -182,6 +182,31 @@ import Testing
         try bench.pass(250)
         #expect(try bench.engine.state().prompt == nil)
         #expect(bench.events.contains(.promptWithdrawn) && changes().count == 4)
+    }
+
+    /// A drain passes 1,024 messages of a conversation that wait for a time; the next one blocks those behind it.
+    @Test(arguments: [1_023, 1_024, 1_025, 1_400], [true, false])
+    func Q22_what_many_scheduled_messages_block_is_not_counted(scheduled: Int, isUnmetered: Bool) throws {
+        let bench = try EngineBench { ($0.mode, $0.direct, $0.initialConnectivity, $0.onlineDebounce) = (.ask, false, .offline, 0) }
+        let later = bench.clock.wall + 5_000
+        try Array("hello".utf8).withUnsafeBytes { body in
+            let drafts = (0..<scheduled + scheduled / 6).map { number in
+                let isPlain = number % 7 == 6
+                return BorrowedDraft(
+                    id: nil, conversation: "ana", body: body, metadata: [], notBefore: isPlain || isUnmetered ? 0 : later, expiresAt: 0,
+                    unmeteredOnly: !isPlain && isUnmetered)
+            }
+            _ = try bench.engine.enqueue(DraftBatch(count: drafts.count) { places in places.map { drafts[$0] } })
+        }
+        try bench.enqueue("behind all", "ana")
+        try bench.enqueue("beside", "ben")
+        try bench.engine.setNetwork(Network(connectivity: .online, metered: isUnmetered))
+        for _ in 0..<1_000 where try bench.engine.state().prompt == nil { try bench.reportClock() }
+        let asked = try #require(try bench.engine.state().prompt?.messages)
+        #expect(asked == Int64(scheduled <= 1_024 ? scheduled / 6 + 2 : 1_024 / 6 + 1))
+        try bench.drain()
+        let report = bench.events.lazy.compactMap { if case .drainFinished(let report) = $0 { report } else { nil } }.last
+        #expect(report?.sent == asked && report?.stop == .waiting)
     }
 
     /// The table of conversations is read page by page.

@@ -103,6 +103,12 @@ extension PromiseChecker {
         direct.contains(sequence) || asked.contains(sequence) || following.contains(sequence) || putBack.contains(sequence)
     }
 
+    /// Whether the message may have waited for something of its own when those that start with it did, so that a drain sends it.
+    private func mayHaveWaited(_ message: SimulatedMessage) -> Bool {
+        guard !direct.contains(message.sequence), !asked.contains(message.sequence) else { return false }
+        return putBack.contains(message.sequence) || message.unmeteredOnly || message.notBefore != 0 || options.unmeteredOnly
+    }
+
     /// The number of messages of one conversation that a drain sends one after another, if each succeeds.
     private func sent(of messages: [SimulatedMessage], _ simulation: Simulation, countsExpired: Bool) -> ClosedRange<Int> {
         let now = simulation.now
@@ -119,7 +125,7 @@ extension PromiseChecker {
             if !isFailed, isDelayed(message, now) { break }
             // The scheduler may have forgotten the skip.
             if now.mono < skips[message.sequence] ?? 0, skipped == nil { skipped = count }
-            if isFailed || !startsByItself(message.sequence) { count += 1 }
+            if isFailed || !startsByItself(message.sequence) || mayHaveWaited(message) { count += 1 }
         }
         return (skipped ?? count)...count
     }
