@@ -1591,9 +1591,9 @@ typedef enum msgq_event_kind {
  * What a prompt asks about: what a yes would send now, besides what starts without it (direct
  * messages, and retries of what was drained). That is what msgq_drain would attempt at this moment
  * if everything succeeded. Not counted is what is paused, being sent, queued until its
- * not_before_ms, for an unmetered link or for a retry, or blocked behind such a retry
- * (strict_order) or a failed message (final_failure) or more than 1024 of one conversation that wait
- * for their not_before_ms or an unmetered link, and what has expired.
+ * not_before_ms, for an unmetered link or for a retry, or blocked: behind such a retry
+ * (strict_order), a failed message (final_failure) or more than 1024 messages of its conversation
+ * that wait for their not_before_ms or an unmetered link; and what has expired.
  *
  * The numbers follow the queue while the prompt stands (MSGQ_EVENT_PROMPT_CHANGED). When nothing is
  * left, it is withdrawn.

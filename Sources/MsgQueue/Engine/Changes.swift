@@ -69,11 +69,14 @@ final class Changes {
             try store.replaceContent(of: row, by: change, now: context.ports.wall())
             if row.progress.perhapsArrived {
                 // An earlier attempt may have delivered the old body, not this one.
+                var edited = row
+                edited.bodySize = Int64(change.body.count)
                 var progress = row.progress
                 progress.perhapsArrived = false
-                try store.update(row, to: progress)
+                try store.update(edited, to: progress)
             }
         }
+        context.core.scheduler.edited(row.sequence, row.conversation, bodySize: Int64(change.body.count))
         store.scrub()
         events.emit(.edited(id: row.id, conversation: row.conversation.text))
         events.countsChanged()

@@ -25,9 +25,11 @@ final class PromptCount {
     }
 
     private struct Work {
-        let begunAt: Int64
-        let version: (changes: UInt64, commits: Int)
+        let version: Scheduler.PromptVersion
         var steps = 0
+        /// When the last step was (monotonic), and how long all of them took, in nanoseconds.
+        var steppedAt: Int64 = 0
+        var duration: Int64 = 0
         /// Queued messages that have expired.
         var expired: [Name: [Int64: Head]] = [:]
         /// More have expired than were read.
@@ -57,6 +59,8 @@ final class PromptCount {
 
     /// The length of a step in nanoseconds.
     private static let stepTime: Int64 = 1_000_000
+    /// The longest time between two steps, in milliseconds.
+    private static let longestPause: Int64 = 1_000
     /// The number of messages that one read returns, and the most that are searched for the oldest one.
     private static let page = 128
     private static let mostSearched = 1_024
@@ -78,33 +82,36 @@ final class PromptCount {
     func step(_ now: Moment) throws(QueueError) -> [Effect]? {
         if scheduler.sendsNothing(now) {
             work = nil
-            let nothing = prompt(Found(), Work(begunAt: now.mono, version: version), 0)
-            return context.core.promptCounted(nothing, changesAt: scheduler.holdEnd(now), now)
+            return context.core.promptCounted(
+                prompt(Found(), Work(version: version), 0), version, changesAt: scheduler.holdEnd(now), now)
         }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepTime }
+        // A count that was interrupted begins again.
+        if let work, now.mono.subtractingClamped(work.steppedAt) > Self.longestPause { self.work = nil }
         if work == nil, try readSums(now, while: isTimeLeft) { work = try begin(now) }
         guard var work else { return nil }
         self.work = nil
-        work.steps += 1
+        (work.steps, work.steppedAt) = (work.steps + 1, now.mono)
         while !isDone(work), isTimeLeft() { try advance(&work, now) }
+        work.duration += Int64(clamping: Ports.nanoseconds() &- start)
         guard isDone(work) else {
             self.work = work
             return nil
         }
         let found = total(work)
-        let duration = now.mono.subtractingClamped(work.begunAt)
+        let duration = work.duration / 1_000_000
         // The queue changed meanwhile, and may not be empty at any time.
         if found.isEmpty, work.steps > 1, work.version != version {
             context.core.scheduler.promptMiscounted(work: duration, now)
             return []
         }
         return context.core.promptCounted(
-            prompt(found, work, try oldest(now)), changesAt: changesAt(work, now, try store.nextScheduled(after: now.wall)),
+            prompt(found, work, try oldest(now)), work.version, changesAt: changesAt(work, now, try store.nextScheduled(after: now.wall)),
             work: duration, now)
     }
 
-    private var version: (changes: UInt64, commits: Int) { (scheduler.promptChanges, store.commits) }
+    private var version: Scheduler.PromptVersion { .init(changes: scheduler.promptChanges, commits: store.commits) }
 
     /// Reads the sums, so that the first count need not. Returns false until they are complete.
     func prepare(_ now: Moment) throws(QueueError) -> Bool {
@@ -118,7 +125,7 @@ final class PromptCount {
     }
 
     private func begin(_ now: Moment) throws(QueueError) -> Work {
-        var work = Work(begunAt: now.mono, version: version)
+        var work = Work(version: version)
         let expired = try store.expiredHeads(at: now.wall, limit: Self.mostExpired)
         for (conversation, head) in expired { work.expired[conversation, default: [:]][head.sequence] = head }
         work.isExpiring = expired.count == Self.mostExpired

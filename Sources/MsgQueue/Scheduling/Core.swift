@@ -49,9 +49,12 @@ package struct Core {
 
     // MARK: The prompt
 
-    /// Takes the messages that a yes would send now: raises a prompt for them, or changes or withdraws the one that stands.
-    package mutating func promptCounted(_ found: Prompt, changesAt: Int64?, work: Int64 = 0, _ now: Moment) -> [Effect] {
-        scheduler.promptCounted(changesAt: changesAt, work: work, now)
+    /// Takes the messages that a yes would send now: raises a prompt for them, or changes or withdraws the one that stands. `version`: of the
+    /// queue when the count began.
+    package mutating func promptCounted(
+        _ found: Prompt, _ version: Scheduler.PromptVersion, changesAt: Int64?, work: Int64 = 0, _ now: Moment
+    ) -> [Effect] {
+        scheduler.promptCounted(version, changesAt: changesAt, work: work, now)
         guard found.messages > 0 || found.failed > 0 else { return prompt == nil ? [] : promptWithdrawn() }
         guard let standing = prompt else {
             scheduler.promptRaised(now)

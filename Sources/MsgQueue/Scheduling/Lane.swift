@@ -112,6 +112,11 @@ struct Lane {
         approved.remove(sequence)
     }
 
+    mutating func edited(_ sequence: Int64, bodySize: Int64) {
+        if let place = upcoming.firstIndex(where: { $0.sequence == sequence }) { upcoming[place].bodySize = bodySize }
+        if let place = deferred.firstIndex(where: { $0.sequence == sequence }) { deferred[place].bodySize = bodySize }
+    }
+
     private mutating func forget(_ sequence: Int64) {
         if upcoming.first?.sequence == sequence { upcoming.removeFirst() } else { upcoming.removeAll { $0.sequence == sequence } }
         if !deferred.isEmpty { deferred.removeAll { $0.sequence == sequence } }

@@ -3,16 +3,22 @@ extension Scheduler {
     /// The time between two counts, in milliseconds, so that a prompt changes at most four times a second.
     static let promptInterval: Int64 = 250
 
+    /// The number of changes that the scheduler knows of, and that of the store.
+    package struct PromptVersion: Equatable {
+        package var changes: UInt64 = 0
+        package var commits = 0
+
+        package init(changes: UInt64 = 0, commits: Int = 0) { (self.changes, self.commits) = (changes, commits) }
+    }
+
     /// What may have changed since the messages of a prompt were counted.
     struct PromptWatch {
         /// The store has read what a count needs, or no prompt is ever raised.
         var isPrepared: Bool
-        /// The number of changes that the scheduler knows of, and that of the store.
-        private(set) var changes: UInt64 = 0
-        private var commits = 0
+        private(set) var version = PromptVersion()
         private(set) var queued: Int64 = 0
-        /// Both numbers at the last count; nil: there was none.
-        private var counted: (changes: UInt64, commits: Int)?
+        /// What was counted last; nil: nothing was.
+        private var counted: PromptVersion?
         /// No count before this time (monotonic).
         private(set) var countAt = Int64.min
         /// When the result changes although nothing else does (monotonic); nil: never.
@@ -20,21 +26,21 @@ extension Scheduler {
 
         init(_ options: Options) { isPrepared = options.mode != .ask || options.readOnly }
 
-        mutating func changed() { changes &+= 1 }
+        mutating func changed() { version.changes &+= 1 }
 
         /// A prompt may be raised again: that is no change of one.
         mutating func armed() { countAt = Int64.min }
 
-        mutating func seen(queued: Int64, commits: Int) { (self.queued, self.commits) = (queued, commits) }
+        mutating func seen(queued: Int64, commits: Int) { (self.queued, version.commits) = (queued, commits) }
 
-        mutating func counted(changesAt: Int64?, again countAt: Int64) {
-            counted = (changes, commits)
+        mutating func counted(_ version: PromptVersion, changesAt: Int64?, again countAt: Int64) {
+            counted = version
             (self.changesAt, self.countAt) = (changesAt, countAt)
         }
 
         mutating func postponed(until countAt: Int64) { self.countAt = countAt }
 
-        var isCurrent: Bool { counted.map { $0 == (changes, commits) } ?? false }
+        var isCurrent: Bool { counted == version }
     }
 
     /// A prompt may be raised again: the connection returned, or the program is in the foreground.
@@ -79,7 +85,7 @@ extension Scheduler {
     }
 
     /// The number of changes that may change what a yes sends.
-    package var promptChanges: UInt64 { promptWatch.changes }
+    package var promptChanges: UInt64 { promptWatch.version.changes }
 
     // MARK: What a yes sends
 
@@ -233,8 +239,8 @@ extension Scheduler {
 
     /// Notes that the messages of a prompt were counted. `changesAt`: when the result changes by itself (monotonic); `work`: how long the
     /// count took, in milliseconds. A long one is repeated less often.
-    mutating func promptCounted(changesAt: Int64?, work: Int64, _ now: Moment) {
-        promptWatch.counted(changesAt: changesAt, again: countTime(after: work, now))
+    mutating func promptCounted(_ version: PromptVersion, changesAt: Int64?, work: Int64, _ now: Moment) {
+        promptWatch.counted(version, changesAt: changesAt, again: countTime(after: work, now))
     }
 
     /// Notes that a count came to nothing, because the queue changed meanwhile. It is repeated.
@@ -242,6 +248,12 @@ extension Scheduler {
 
     private func countTime(after work: Int64, _ now: Moment) -> Int64 {
         now.mono.addingClamped(max(Self.promptInterval, work.multipliedClamped(by: 4)))
+    }
+
+    /// Notes the new size of a message.
+    package mutating func edited(_ sequence: Int64, _ conversation: Name, bodySize: Int64) {
+        guard let place = lanes.index(forKey: conversation) else { return }
+        lanes.values[place].edited(sequence, bodySize: bodySize)
     }
 
     mutating func promptRaised(_ now: Moment) {

@@ -16,12 +16,14 @@ import Testing
             var random = SeededGenerator(seed)
             let (isStrict, asksForFailed) = (random.chance(70), random.chance(50))
             let (blocks, retries, direct, batch) = (random.chance(40), random.chance(60), random.chance(40), random.chance(20))
+            let isLimited = random.chance(20)
             bench = try EngineBench { options in
                 (options.mode, options.direct, options.strictOrder, options.promptForFailed) = (.ask, direct, isStrict, asksForFailed)
                 (options.onlineDebounce, options.promptTimeout, options.initialConnectivity) = (0, Options.day, .offline)
                 options.finalFailure = blocks ? .block : .stepAside
                 options.backoff = retries ? .ladder([2_000, 60_000]) : .ladder([])
                 options.drainBatch = batch ? 7 : 0
+                (options.limitMessages, options.onFull) = (isLimited ? 20 : 0, .dropOldest)
             }
             (self.random, self.isStrict, self.asksForFailed) = (random, isStrict, asksForFailed)
         }
@@ -32,6 +34,19 @@ import Testing
             _ = try bench.enqueue(
                 text, random.pick(Self.conversations), notBefore: kind < 20 ? wall + Int64(random.int(1...6_000)) : 0,
                 expiresAt: (20..<30).contains(kind) ? wall + Int64(random.int(100...9_000)) : 0, unmeteredOnly: (25..<40).contains(kind))
+        }
+
+        /// Enqueues a message that replaces the queued one of its key.
+        func replace() throws {
+            let text = String(repeating: "y", count: random.int(1...20))
+            let later = random.chance(30) ? bench.clock.wall + Int64(random.int(1...6_000)) : 0
+            let conversation = random.pick(Self.conversations)
+            try Array(text.utf8).withUnsafeBytes { body in
+                let draft = BorrowedDraft(
+                    id: nil, conversation: conversation, body: body, metadata: [], notBefore: later, expiresAt: 0,
+                    unmeteredOnly: random.chance(20), replaceKey: "key")
+                _ = try bench.engine.enqueue(DraftBatch(draft))
+            }
         }
 
         func some(_ statuses: StatusSet) throws -> String? {
@@ -46,7 +61,7 @@ import Testing
         }
 
         func act() throws {
-            switch random.int(0...11) {
+            switch random.int(0...15) {
             case 0...3: try enqueue()
             case 4: try bench.engine.pause(random.pick(Self.conversations).text)
             case 5: try bench.engine.resume(random.pick(Self.conversations).text)
@@ -58,9 +73,20 @@ import Testing
                     try? Array("longer".utf8).withUnsafeBytes { try bench.engine.edit(id, MessageChange(body: $0)) }
                 }
             case 10: if random.chance(30) { try bench.engine.clear(random.pick(Self.conversations).text) }
+            case 11: try replace()
+            case 12: if let id = try some(StatusSet(.failed)) { try? bench.engine.retry(id) }
+            case 13: if random.chance(30) { _ = try bench.engine.retryAll(random.chance(50) ? nil : random.pick(Self.conversations).text) }
+            case 14: if random.chance(30) { _ = try bench.engine.clearFailed(random.pick(Self.conversations).text) }
             default: try bench.engine.setNetwork(Network(connectivity: .online, link: .wifi, metered: random.chance(50)))
             }
             try bench.poll()
+        }
+
+        /// Waits for two counts, because what the first finds may be due at once.
+        func settle() throws {
+            try bench.pass(Scheduler.promptInterval)
+            try bench.reportClock()
+            try bench.pass(Scheduler.promptInterval)
         }
 
         /// Makes messages fail, wait for a retry, and be known to the scheduler.
@@ -110,7 +136,9 @@ import Testing
             let batch = bench.engine.context.options.drainBatch == 0 ? Int.max : bench.engine.context.options.drainBatch
             let failed = expected.count(where: \.isFailed)
             let messages = min(expected.count - failed, batch)
-            let oldest = try expected.compactMap { try bench.engine.context.store.createdAt($0.head.sequence) }.min()
+            // The first of each: a message that replaced another has its place.
+            let first = [expected.first { !$0.isFailed }, expected.first(where: \.isFailed)].compactMap { $0?.head.sequence }
+            let oldest = try first.compactMap { try bench.engine.context.store.createdAt($0) }.min()
             let right = Prompt(
                 messages: Int64(messages), failed: Int64(min(failed, batch - messages)),
                 bytes: expected.reduce(0) { $0 + $1.head.bodySize }, oldestAt: oldest ?? 0,
@@ -127,13 +155,11 @@ import Testing
         try scene.go(online: true)
         try scene.bench.pass(1)
         let wasRaised = try scene.bench.engine.state().prompt != nil
-        try scene.check("seed \(seed)", mayBeWithdrawn: false)
+        try scene.settle()
+        try scene.check("seed \(seed)", mayBeWithdrawn: wasRaised)
         for step in 0..<20 where try scene.bench.engine.state().prompt != nil {
             try scene.act()
-            // Two counts, because what the first finds may be due at once.
-            try scene.bench.pass(Scheduler.promptInterval)
-            try scene.bench.reportClock()
-            try scene.bench.pass(Scheduler.promptInterval)
+            try scene.settle()
             try scene.check("seed \(seed), step \(step)", mayBeWithdrawn: wasRaised)
         }
         guard try scene.bench.engine.state().prompt != nil else { return }
