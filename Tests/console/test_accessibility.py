@@ -19,10 +19,19 @@ from transport import Transport
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 
+
+def choose_one(page: Page) -> None:
+    page.press("Select")
+    page.click(".row .choose")
+
+
 # Of each view: its name, what leads to it, and what it shows then.
 VIEWS: list[tuple[str, Callable[[Page], object], str, str]] = [
     ("queue", lambda page: page.go("#/queue"), "h1", "Offline queue (4)"),
     ("failed", lambda page: page.go("#/queue?show=failed"), ".row .badge", "Failed"),
+    ("groups", lambda page: page.go("#/queue?show=failed"), ".groups strong", "HTTP 422"),
+    ("group", lambda page: page.go("#/queue?by=rejected:422"), ".row .preview", "refused"),
+    ("chosen", choose_one, ".selection strong", "1 message chosen"),
     ("details", lambda page: page.click(".row .open"), "dialog .attempts h3", "1 attempt"),
     ("edit", lambda page: page.press("Edit", ".row"), "dialog h2", "Edit message"),
     ("delete", lambda page: page.press("Delete", ".row"), "dialog h2", "Delete this message?"),
@@ -214,6 +223,7 @@ def test_I5_every_action_is_reached_by_keyboard(opened: Opener, show: Shower, tr
     for name in (
         *("Skip to the content", "msgqueue: the queue", "Search messages", "Queue 4", "Conversations", "Activity"),
         *("Send All", "Review", "Retry all", "Pause", "All 4", "Queued 3", "Failed 1"),
+        *("Filter", "Conversation", "Sort", "Select", "Export"),
         *("refused", "Retry", "Edit", "Delete"),
     ):
         if name == "Search messages":

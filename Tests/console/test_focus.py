@@ -148,7 +148,7 @@ def test_I8_after_scrolling_with_the_mouse_tab_leads_to_a_row_in_view(opened: Op
         return seen
 
     seen = scroll()
-    page.script('document.querySelector(".filters a:last-child").focus()')
+    page.script('document.querySelector(".tool-buttons button:last-child").focus()')
     page.keys(Keys.TAB)
     found = place(page)
     assert found is not None

@@ -81,7 +81,7 @@ def test_I8_a_notice_is_read_and_closed_above_an_open_sheet(opened: Opener, show
     page.gone("dialog")
     queue.pause()
     page.see(".bar-text strong", "Sending is paused.")
-    page.press("Send now", ".row")
+    page.press("Send All", ".view-head")
     page.see(".notice p", "Sending is paused.")
     assert page.script(REGION, ".notice") == ["status", "polite", True, False]
     # A notice that was there before the sheet stays readable.

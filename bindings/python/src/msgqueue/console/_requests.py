@@ -18,9 +18,9 @@ from ._store import Json
 _CALLS: Final = frozenset(
     (
         *("list", "get", "explain", "attempts", "counts", "conversations", "conversation"),
-        *("stats", "minutes", "state", "banner"),
-        *("drain", "retry", "retry_all", "send_now", "edit", "delete", "clear", "pause", "resume", "enqueue"),
-        "withdraw_prompt",
+        *("failures", "waiting", "stats", "minutes", "state", "banner"),
+        *("drain", "retry", "retry_all", "send_now", "edit", "delete", "clear", "clear_failed", "pause", "resume"),
+        *("enqueue", "withdraw_prompt"),
     )
 )
 

@@ -1,6 +1,7 @@
 /** What a person can do with messages. Each asks the queue once, however often its button is pressed. */
 
-import { ask } from "./dialogs.js";
+import { each } from "./bulk.js";
+import { isSure } from "./dialogs.js";
 import { foreign, h } from "./dom.js";
 import { editMessage } from "./edit-sheet.js";
 import { RetryRound } from "./retry-round.js";
@@ -23,12 +24,6 @@ const SENTENCES = {
 const FOLLOWED = 1_000;
 
 export class Actions {
-  /**
-   * @param {import("./server.js").Server} server
-   * @param {import("./queue.js").Queue} queue
-   * @param {import("./notices.js").Notices} notices
-   * @param {import("./drafts.js").Drafts} drafts
-   */
   constructor(server, queue, notices, drafts) {
     Object.assign(this, { server, queue, notices, drafts });
     /** How long notices about these are true. */
@@ -45,11 +40,7 @@ export class Actions {
     queue.addEventListener("event:closed", () => (this.drains = []));
   }
 
-  /**
-   * Runs an action unless the same one is running, and shows why it failed.
-   * @param {string} key
-   * @param {() => Promise<void>} action
-   */
+  /** Runs an action unless the same one is running, and shows why it failed. */
   async once(key, action) {
     const { running } = this.queue;
     if (running.has(key)) return;
@@ -124,24 +115,39 @@ export class Actions {
     }
   }
 
-  /** @param {string|null} conversation */
-  retryAll(conversation) {
+  /**
+   * @param {string|null} conversation
+   * @param {{kind?: string, code?: number}} [group] Only what has failed so.
+   */
+  retryAll(conversation, group = {}) {
     return this.once("retry_all", async () => {
-      this.round?.end();
-      const failed = await this.server.call("list", { ...scoped(conversation), statuses: ["failed"], limit: FOLLOWED });
-      this.round = new RetryRound(this.queue, failed.messages.map(({ id }) => id), (sent, again) => this.showRound(sent, again));
-      // Of more messages than are followed only the number is told.
-      if (failed.next !== null) this.round.end();
-      const { count } = await this.server.call("retry_all", scoped(conversation));
-      if (count && !this.round.isTold)
-        this.notices.show(`${plural(count)} put back into the queue.`, "good", { about: "retry all" });
-      else
-        this.notices.show(
-          this.queue.isOffline ? "No internet connection. Nothing was retried." : "Nothing has failed.",
-          "info",
-          this.queue.isOffline ? this.whileOffline : {},
-        );
+      const fields = { ...scoped(conversation), ...group };
+      const failed = await this.server.call("list", { ...fields, statuses: ["failed"], limit: FOLLOWED });
+      await this.putBack(failed.messages, failed.next !== null, async () => (await this.server.call("retry_all", fields)).count);
     });
+  }
+
+  /** @param {object[]} messages The failed ones of them are retried. */
+  retryChosen(messages) {
+    return this.once("retry_all", async () => {
+      const failed = messages.filter(({ status }) => status === "failed");
+      const retry = ({ id }) => this.server.call("retry", { message: id });
+      await this.putBack(failed, false, async () => (await each(failed, retry)).length);
+    });
+  }
+
+  /** Puts failed messages back into the queue by `retry`, which returns their number, and tells what becomes of them. */
+  async putBack(messages, hasMore, retry) {
+    this.round?.end();
+    const ids = messages.map(({ id }) => id);
+    this.round = new RetryRound(this.queue, ids, (sent, again) => this.showRound(sent, again));
+    // Of more messages than are followed only the number is told.
+    if (hasMore) this.round.end();
+    const count = await retry();
+    if (count && !this.round.isTold) this.notices.show(`${plural(count)} put back into the queue.`, "good", { about: "retry all" });
+    else if (!count && this.queue.isOffline)
+      this.notices.show("No internet connection. Nothing was retried.", "info", this.whileOffline);
+    else if (!count) this.notices.show("Nothing has failed.", "info");
   }
 
   showRound(sent, again) {
@@ -166,18 +172,11 @@ export class Actions {
     });
   }
 
-  /**
-   * Drops the unsent messages of a conversation, after a question.
-   * @param {string} conversation
-   * @param {number} count
-   */
+  /** Drops the unsent messages of a conversation, after a question. */
   async clear(conversation, count) {
-    const answer = await ask({
-      title: "Delete unsent messages?",
-      text: [h("p", {}, `${plural(count)} in `, foreign(conversationName(conversation), "name"), " will be deleted. What was sent stays.")],
-      answers: [{ value: "cancel", label: "Cancel" }, { value: "delete", label: "Delete", kind: "danger" }],
-    });
-    if (answer !== "delete") return;
+    const name = foreign(conversationName(conversation), "name");
+    const text = h("p", {}, `${plural(count)} in `, name, " will be deleted. What was sent stays.");
+    if (!(await isSure("Delete unsent messages?", text))) return;
     await this.once("clear", async () => {
       await this.server.call("clear", { conversation });
       this.notices.show(`${plural(count)} deleted.`, "good");
@@ -195,10 +194,7 @@ export class Actions {
     });
   }
 
-  /**
-   * Retries a failed message. Until it is sent or has failed again, further clicks do nothing.
-   * @param {object} message
-   */
+  /** Retries a failed message. Until it is sent or has failed again, further clicks do nothing. */
   async retry(message) {
     if (this.queue.retrying.has(message.id)) return;
     this.queue.beginRetry(message.id);
@@ -234,12 +230,8 @@ export class Actions {
    * @returns {Promise<boolean>} Whether it is gone.
    */
   async remove(message) {
-    const answer = await ask({
-      title: "Delete this message?",
-      text: [h("blockquote", {}, foreign(message.preview || "(empty)")), "It will be deleted for good."],
-      answers: [{ value: "cancel", label: "Cancel" }, { value: "delete", label: "Delete", kind: "danger" }],
-    });
-    return answer === "delete" && this.removeNow(message);
+    const quote = h("blockquote", {}, foreign(message.preview || "(empty)"));
+    return (await isSure("Delete this message?", quote, "It will be deleted for good.")) && this.removeNow(message);
   }
 
   /**

@@ -138,14 +138,11 @@ function latency({ latencies, latency_bounds_ms: bounds, latency_max_ms: max, la
 }
 
 /** "10ms", "50", "5s", "2m", "1h" */
-const compact = (ms) =>
-  ms < 1000
-    ? `${ms}${ms === 10 ? "ms" : ""}`
-    : ms < 60_000
-      ? `${ms / 1000}s`
-      : ms < 3_600_000
-        ? `${ms / 60_000}m`
-        : `${ms / 3_600_000}h`;
+function compact(ms) {
+  if (ms < 1000) return `${ms}${ms === 10 ? "ms" : ""}`;
+  if (ms < 60_000) return `${ms / 1000}s`;
+  return ms < 3_600_000 ? `${ms / 60_000}m` : `${ms / 3_600_000}h`;
+}
 
 function failures({ failures: kinds }) {
   const bars = Object.entries(kinds)

@@ -7,10 +7,6 @@ import { count, STATUSES } from "./words.js";
 /** @returns {HTMLElement} An empty badge for `setBadge`. */
 export const badge = () => h("span", { class: "badge" });
 
-/**
- * @param {HTMLElement} element
- * @param {string} status
- */
 export function setBadge(element, status) {
   if (element.dataset.status === status) return;
   const { label, icon: name, colour } = STATUSES[status];

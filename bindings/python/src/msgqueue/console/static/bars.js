@@ -7,12 +7,6 @@ import { queueLink } from "./router.js";
 const OFFLINE = "You're offline.";
 
 export class Bars {
-  /**
-   * @param {HTMLElement} element
-   * @param {import("./queue.js").Queue} queue
-   * @param {import("./actions.js").Actions} actions
-   * @param {boolean} isOpenedHere
-   */
   constructor(element, queue, actions, isOpenedHere) {
     Object.assign(this, { element, queue, actions, isOpenedHere });
     // The region is there before its content, so that a screen reader announces it.

@@ -14,10 +14,6 @@ const TICKS = { sent: "✓ Sent", delivered: "✓✓ Delivered", read: "✓✓ R
 const SAID = new Set(["retrying", "scheduled", "metered", "rate", "holding", "expired"]);
 
 export class Bubble {
-  /**
-   * @param {object} app
-   * @param {object} message
-   */
   constructor(app, message) {
     this.app = app;
     this.shown = "";

@@ -7,10 +7,6 @@ import { count, LINKS } from "./words.js";
 const LINK_ICONS = { wifi: "wifi", cellular: "cellular", ethernet: "ethernet", other: "link", none: "offline" };
 
 export class Capsule {
-  /**
-   * @param {HTMLElement} element
-   * @param {import("./queue.js").Queue} queue
-   */
   constructor(element, queue) {
     Object.assign(this, { element, queue, shown: "" });
     queue.addEventListener("state", () => this.update());

@@ -8,7 +8,7 @@
 import { Bubble } from "./bubble.js";
 import { Compose } from "./compose.js";
 import { toConversation } from "./drafts.js";
-import { focusOn, h, setHidden, setText } from "./dom.js";
+import { button, focusOn, h, setHidden, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
@@ -28,10 +28,6 @@ const NEAR = 80;
 const SOON = 400;
 
 export class Chat {
-  /**
-   * @param {object} app
-   * @param {string} conversation
-   */
   constructor(app, conversation) {
     Object.assign(this, app, { app, conversation });
     /** Sorted by time. */
@@ -64,13 +60,11 @@ export class Chat {
   build() {
     const { actions, conversation } = this;
     this.summary = h("p", { class: "reason" });
-    this.sendAll = action("send", "Send All", "orange", () => actions.sendAll(conversation));
-    this.retryAll = action("retry", "Retry all", "", () => actions.retryAll(conversation));
-    this.pause = action("pause", "Pause", "", () => actions.pause(conversation));
-    this.resume = action("play", "Resume", "", () => actions.resume(conversation));
-    this.clear = action("bin", "Delete unsent", "", () =>
-      actions.clear(conversation, unsent(this.queue.scope.counts)),
-    );
+    this.sendAll = button("send", "Send All", () => actions.sendAll(conversation), { class: "orange", hidden: true });
+    this.retryAll = button("retry", "Retry all", () => actions.retryAll(conversation), { hidden: true });
+    this.pause = button("pause", "Pause", () => actions.pause(conversation), { hidden: true });
+    this.resume = button("play", "Resume", () => actions.resume(conversation), { hidden: true });
+    this.clear = button("bin", "Delete unsent", () => actions.clear(conversation, unsent(this.queue.scope.counts)), { hidden: true });
     this.review = h("a", { class: "button", href: queueLink(conversation), hidden: true }, "Review");
     this.earlier = h(
       "button",
@@ -406,13 +400,4 @@ function summaryOf(counts) {
   return said.length === 0
     ? ""
     : said.map(([number, word], index) => `${index === 0 ? plural(number) : number} ${word}`).join(", ");
-}
-
-function action(iconName, label, kind, run) {
-  return h(
-    "button",
-    { type: "button", class: kind, hidden: true, "data-action": label.toLowerCase().replace(" ", "-"), onclick: run },
-    icon(iconName),
-    label,
-  );
 }

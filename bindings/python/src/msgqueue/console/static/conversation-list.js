@@ -12,10 +12,6 @@ const PAGE = 50;
 const INTERVAL = 400;
 
 export class ConversationList {
-  /**
-   * @param {object} app
-   * @param {string|null} selected
-   */
   constructor(app, selected) {
     Object.assign(this, app, { selected });
     this.limit = PAGE;

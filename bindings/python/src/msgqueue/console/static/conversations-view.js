@@ -9,10 +9,6 @@ import { icon } from "./icons.js";
 import { conversationLink } from "./router.js";
 
 export class ConversationsView {
-  /**
-   * @param {object} app
-   * @param {import("./router.js").Route} route
-   */
   constructor(app, { conversation }) {
     this.app = app;
     this.list = new ConversationList(app, conversation);

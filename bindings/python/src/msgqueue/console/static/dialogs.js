@@ -68,6 +68,12 @@ export async function ask({ title, text, answers }) {
   return dialog.closed;
 }
 
+/** Asks whether something is to be deleted, and returns the answer. */
+export async function isSure(title, ...text) {
+  const answers = [{ value: "cancel", label: "Cancel" }, { value: "delete", label: "Delete", kind: "danger" }];
+  return (await ask({ title, text, answers })) === "delete";
+}
+
 /** The dialog on top; null without one. */
 const top = () => [...document.querySelectorAll("dialog[open]")].pop() ?? null;
 

@@ -1,5 +1,7 @@
 /** Elements, made from texts and other elements. Nothing here reads markup: what a message contains stays text. */
 
+import { icon } from "./icons.js";
+
 /**
  * Creates an element.
  * @param {string} tag
@@ -18,20 +20,31 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 /**
- * Replaces the children of an element.
- * @param {Element} element
- * @param {...(Node|string|number|null|undefined|false)} children
+ * Creates a button with an icon. A press does nothing while it is `aria-disabled`.
+ * @param {string} iconName
+ * @param {string} label
+ * @param {() => void} run
+ * @param {Object<string, any>} [attributes]
+ * @returns {HTMLButtonElement}
  */
+export function button(iconName, label, run, attributes = {}) {
+  const press = (event) => event.currentTarget.ariaDisabled !== "true" && run();
+  const name = label.toLowerCase().replaceAll(" ", "-");
+  return h("button", { type: "button", "data-action": name, onclick: press, ...attributes }, icon(iconName), label);
+}
+
+/** A button of a row, of which narrow pages show the icon only. */
+export function rowButton(iconName, label, run, attributes) {
+  const name = h("span", { class: "control-label" }, label);
+  return h("button", { type: "button", class: "plain", title: label, onclick: run, ...attributes }, icon(iconName), name);
+}
+
+/** Replaces the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
-/**
- * Sets or removes an attribute, only if that changes something.
- * @param {Element} element
- * @param {string} name
- * @param {string|number|boolean|null|undefined} value
- */
+/** Sets or removes an attribute, only if that changes something. */
 export function setAttribute(element, name, value) {
   if (value === false || value == null) {
     if (element.hasAttribute(name)) element.removeAttribute(name);
@@ -41,11 +54,7 @@ export function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== text) element.setAttribute(name, text);
 }
 
-/**
- * Sets the text of an element, only if it differs, so that a screen reader does not read it again.
- * @param {Element} element
- * @param {string} text
- */
+/** Sets the text of an element, only if it differs, so that a screen reader does not read it again. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -76,10 +85,7 @@ export function setHidden(...elements) {
   focusOn(beside.find((each) => each?.checkVisibility()));
 }
 
-/**
- * Gives the focus to an element or, without one, to the content: never to nothing, where the keyboard has no place.
- * @param {HTMLElement|null|undefined} element
- */
+/** Gives the focus to an element or, without one, to the content: never to nothing, where the keyboard has no place. */
 export function focusOn(element) {
   (element ?? document.getElementById("content")).focus({ preventScroll: true });
 }

@@ -18,11 +18,7 @@ const PROBLEMS = {
   FULL: "The queue is full.",
 };
 
-/**
- * Lets the person change a message, and saves it.
- * @param {import("./actions.js").Actions} actions
- * @param {object} message
- */
+/** Lets the person change a message, and saves it. */
 export async function editMessage(actions, message) {
   const whole = await actions.server.call("get", { message: message.id });
   await new EditSheet(actions, whole).closed();

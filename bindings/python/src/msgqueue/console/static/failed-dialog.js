@@ -4,11 +4,7 @@ import { ask } from "./dialogs.js";
 import { foreign, h } from "./dom.js";
 import { failureSentence } from "./words.js";
 
-/**
- * Asks what to do with a failed message, and does it. Cancel changes nothing.
- * @param {import("./actions.js").Actions} actions
- * @param {object} message
- */
+/** Asks what to do with a failed message, and does it. Cancel changes nothing. */
 export async function askAboutFailed(actions, message) {
   const answer = await ask({
     title: "Message not sent",

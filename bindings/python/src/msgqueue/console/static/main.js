@@ -70,6 +70,7 @@ let view = null;
 
 /** Shows the view of an address in place of the one before. */
 function show(app, route) {
+  const { name } = document.activeElement;
   view?.end();
   // What was typed in a sheet is kept as a draft.
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close("");
@@ -80,7 +81,8 @@ function show(app, route) {
     setAttribute(tab, "aria-current", tab.dataset.view === route.view ? "page" : null);
   place("search-text").value = route.query.get("q") ?? "";
   // The keyboard and the screen reader begin where the view begins, but not when the page is opened.
-  if (app.router.previous !== null) place("content").focus({ preventScroll: true });
+  const field = name && place("content").querySelector(`select[name="${name}"]`);
+  if (app.router.previous !== null) (field || place("content")).focus({ preventScroll: true });
 }
 
 /** Finds out why no events come. */

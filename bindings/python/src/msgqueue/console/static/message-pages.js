@@ -17,7 +17,7 @@ export class MessagePages extends EventTarget {
   /**
    * Events: "change" (rows or total changed), "shift" (`detail`: by how much the numbers of all rows grew), "problem".
    * @param {import("./server.js").Server} server
-   * @param {{conversation: string|null, statuses: string[]}} filter
+   * @param {object} filter Of `filterOf`.
    */
   constructor(server, filter) {
     super();
@@ -29,8 +29,9 @@ export class MessagePages extends EventTarget {
     this.rows = [];
     this.first = 0;
     this.isLoaded = false;
-    this.firstSequence = 0;
-    this.lastSequence = 0;
+    /** The messages at the ends of the whole list. */
+    this.firstMessage = null;
+    this.lastMessage = null;
     this.wanted = { from: 0, to: PAGE };
     this.isStale = true;
     this.working = null;
@@ -52,11 +53,7 @@ export class MessagePages extends EventTarget {
     return this.rows.find((message) => message.id === id);
   }
 
-  /**
-   * Loads the rows from `from` to before `to`, and "change" follows.
-   * @param {number} from
-   * @param {number} to
-   */
+  /** Loads the rows from `from` to before `to`, and "change" follows. */
   want(from, to) {
     this.wanted = { from: Math.max(from, 0), to };
     return this.work();
@@ -68,10 +65,7 @@ export class MessagePages extends EventTarget {
     return this.work();
   }
 
-  /**
-   * Removes a row at once, before the list is loaded again.
-   * @param {Set<string>} ids
-   */
+  /** Removes a row at once, before the list is loaded again. */
   drop(ids) {
     const kept = this.rows.filter(({ id }) => !ids.has(id));
     if (kept.length === this.rows.length) return;
@@ -118,14 +112,9 @@ export class MessagePages extends EventTarget {
   }
 
   async refresh() {
-    const { conversation, statuses } = this.filter;
-    const [counts, newest] = await Promise.all([
-      this.server.call("counts", conversation === null ? {} : { conversation }),
-      this.page({ newest_first: true, limit: 1 }),
-    ]);
-    this.total = statuses.reduce((sum, status) => sum + counts[status], 0);
-    this.lastSequence = newest[0]?.sequence ?? 0;
-    if (newest.length === 0) this.total = 0;
+    const [total, newest] = await Promise.all([this.count(), this.page({ isBackward: true, limit: 1 })]);
+    this.total = newest.length === 0 ? 0 : total;
+    this.lastMessage = newest[0] ?? null;
     const length = Math.min(Math.max(this.wanted.to - this.wanted.from, PAGE), 1000);
     const anchor = this.get(this.wanted.from);
     if (this.wanted.from === 0 || !anchor) {
@@ -133,39 +122,39 @@ export class MessagePages extends EventTarget {
       this.rows = await this.page({ limit: length });
     } else {
       this.first = this.wanted.from;
-      this.rows = await this.page({ after: anchor.sequence - 1, limit: length });
+      this.rows = await this.page({ ...this.behind(anchor, -1), limit: length });
     }
-    if (this.first === 0) this.firstSequence = this.rows[0]?.sequence ?? 0;
+    if (this.first === 0) this.firstMessage = this.rows[0] ?? null;
     this.settle(length);
     this.isLoaded = true;
     this.changed();
   }
 
   async growForward() {
-    const after = this.rows[this.rows.length - 1].sequence;
-    const page = await this.page({ after, limit: PAGE });
+    const page = await this.page({ ...this.behind(this.rows.at(-1)), limit: PAGE });
     this.rows = [...this.rows, ...page];
     if (page.length < PAGE) this.total = this.first + this.rows.length;
     else this.total = Math.max(this.total, this.first + this.rows.length);
   }
 
   async growBackward() {
-    const page = await this.page({ after: this.rows[0].sequence, limit: PAGE, newest_first: true });
+    const page = await this.page({ ...this.behind(this.rows[0]), limit: PAGE, isBackward: true });
     this.rows = [...page.reverse(), ...this.rows];
     this.renumber(page.length < PAGE ? 0 : Math.max(this.first - page.length, 1), this.first - page.length);
   }
 
   async jump(index) {
     if (index + PAGE >= this.total) {
-      this.rows = (await this.page({ newest_first: true, limit: PAGE })).reverse();
+      this.rows = (await this.page({ isBackward: true, limit: PAGE })).reverse();
       this.first = Math.max(this.total - this.rows.length, 0);
     } else if (index < PAGE) {
       this.rows = await this.page({ limit: PAGE });
       this.first = 0;
     } else {
-      const share = index / Math.max(this.total - 1, 1);
-      const sequence = Math.floor(this.firstSequence + (this.lastSequence - this.firstSequence) * share);
-      this.rows = await this.page({ after: Math.max(sequence - 1, 0), limit: PAGE });
+      const { time } = this.filter;
+      const [from, to] = [this.firstMessage, this.lastMessage].map((message) => message?.[time ?? "sequence"] ?? 0);
+      const place = Math.floor(from + ((to - from) * index) / Math.max(this.total - 1, 1));
+      this.rows = await this.page({ ...(time ? { after_time_ms: place } : { after: Math.max(place - 1, 0) }), limit: PAGE });
       this.first = index;
     }
     this.settle(PAGE);
@@ -201,15 +190,30 @@ export class MessagePages extends EventTarget {
     this.rows.length = Math.min(this.rows.length, Math.max(this.wanted.to + KEPT - this.first, PAGE));
   }
 
-  async page(fields) {
-    const { conversation, statuses } = this.filter;
+  /** How many messages there are, or may be. */
+  async count() {
+    const { conversation, statuses, count } = this.filter;
+    if (count) return count(this.server);
+    const counts = await this.server.call("counts", conversation === null ? {} : { conversation });
+    return statuses.reduce((sum, status) => sum + counts[status], 0);
+  }
+
+  /** Where the page behind a message begins; with the shift -1 the page that begins with it. */
+  behind(message, shift = 0) {
+    const { time, isDescending } = this.filter;
+    const after = message.sequence + (isDescending ? -shift : shift);
+    return time ? { after, after_time_ms: message[time] } : { after };
+  }
+
+  async page({ isBackward = false, ...place }) {
+    const { conversation, statuses, fields, isDescending, until } = this.filter;
+    const isNewestFirst = isBackward !== isDescending;
+    const start = until && isNewestFirst ? { after_time_ms: until } : {};
     const { messages } = await this.server.call("list", {
-      ...fields,
-      statuses,
-      reasons: true,
+      ...{ ...fields, ...start, ...place, statuses, reasons: true, newest_first: isNewestFirst },
       ...(conversation !== null && { conversation }),
     });
-    return messages;
+    return until ? messages.filter(({ time_ms: time }) => time <= until) : messages;
   }
 
   changed() {

@@ -2,8 +2,7 @@
 
 import { badge, setBadge } from "./badge.js";
 import { ofEdit } from "./drafts.js";
-import { h, newId, setAttribute, setText } from "./dom.js";
-import { icon } from "./icons.js";
+import { h, newId, rowButton, setAttribute, setText } from "./dom.js";
 import { setTime, timeElement } from "./times.js";
 import { reasonOf } from "./reasons.js";
 import { stillFailing } from "./words.js";
@@ -14,8 +13,8 @@ export class MessageRow {
    * @param {(message: object) => void} open
    * @param {(id: string) => object|undefined} find Returns another message of the list, if it is loaded.
    */
-  constructor({ queue, actions, titles }, open, find) {
-    Object.assign(this, { queue, titles, drafts: actions.drafts, find });
+  constructor({ queue, actions, titles, selection = null }, open, find) {
+    Object.assign(this, { queue, titles, drafts: actions.drafts, find, selection });
     this.message = null;
     const id = newId();
     this.preview = h("bdi", { class: "preview", dir: "auto", id });
@@ -24,13 +23,19 @@ export class MessageRow {
     this.time = timeElement(0);
     this.detail = h("span", { class: "detail" });
     this.open = h("button", { class: "open", type: "button", "data-control": "open", onclick: () => open(this.message) }, this.preview);
-    this.send = control("send", "Send now", id, () => actions.sendNow(this.message));
-    this.retry = control("retry", "Retry", id, () => actions.retry(this.message));
-    this.edit = control("pencil", "Edit", id, () => actions.edit(this.message));
-    this.remove = control("bin", "Delete", id, () => actions.remove(this.message));
+    const control = (iconName, label, run) =>
+      rowButton(iconName, label, run, { "data-control": label.toLowerCase().replace(" ", "-"), "aria-describedby": id });
+    this.send = control("send", "Send now", () => actions.sendNow(this.message));
+    this.retry = control("retry", "Retry", () => actions.retry(this.message));
+    this.edit = control("pencil", "Edit", () => actions.edit(this.message));
+    this.remove = control("bin", "Delete", () => actions.remove(this.message));
+    const chosen = () => selection.set(this.message, this.choose.checked);
+    const ofChoice = { type: "checkbox", class: "choose", "data-control": "choose", "aria-label": "Choose", "aria-describedby": id };
+    this.choose = h("input", { ...ofChoice, hidden: true, onchange: chosen });
     this.element = h(
       "div",
       { class: "row", role: "listitem" },
+      this.choose,
       h(
         "div",
         { class: "row-text" },
@@ -58,10 +63,12 @@ export class MessageRow {
     setAttribute(this.detail, "data-reason", status === "queued" ? (message.explanation?.reason ?? null) : null);
     setAttribute(this.element, "data-id", message.id);
     setAttribute(this.element, "data-status", status);
+    this.choose.hidden = !this.selection?.isOn;
+    this.choose.checked = this.selection?.chosen.has(message.id) ?? false;
     const isFree = status === "queued" || status === "failed";
     setText(this.edit.lastChild, this.drafts.get(ofEdit(message.id)) ? "Edit draft" : "Edit");
     this.show(
-      [this.send, status === "queued" && this.queue.canSend],
+      [this.send, status === "queued" && this.queue.canSend && message.explanation?.reason !== "paused"],
       [this.retry, status === "failed"],
       [this.edit, isFree],
       [this.remove, isFree],
@@ -88,20 +95,4 @@ const encoder = new TextEncoder();
 function previewOf({ preview, body_size: size }) {
   if (preview === "") return size === 0 ? "(empty)" : "(no text)";
   return encoder.encode(preview).length < size ? `${preview}…` : preview;
-}
-
-function control(iconName, label, describedBy, run) {
-  return h(
-    "button",
-    {
-      type: "button",
-      class: "plain",
-      "data-control": label.toLowerCase().replace(" ", "-"),
-      "aria-describedby": describedBy,
-      title: label,
-      onclick: run,
-    },
-    icon(iconName),
-    h("span", { class: "control-label" }, label),
-  );
 }

@@ -2,7 +2,7 @@
 
 import { badge, setBadge } from "./badge.js";
 import { openDialog } from "./dialogs.js";
-import { fill, foreign, h } from "./dom.js";
+import { button, fill, foreign, h } from "./dom.js";
 import { icon } from "./icons.js";
 import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
@@ -34,11 +34,7 @@ const OUTCOMES = {
 };
 const ARRIVALS = { no: "Did not arrive", yes: "Arrived", perhaps: "May have arrived" };
 
-/**
- * Opens the sheet of a message and keeps it current.
- * @param {object} app
- * @param {string} id
- */
+/** Opens the sheet of a message and keeps it current. */
 export async function openMessage(app, id) {
   const { server, queue, actions } = app;
   const content = h("div", { class: "sheet-content" });
@@ -71,22 +67,22 @@ export async function openMessage(app, id) {
   const parts = (message, status, explanation, attempts) => [
     head(app.titles, message, status),
     reason(message, status, explanation),
-    buttons(message, status),
+    buttons(message, status, explanation.reason !== "paused"),
     body(message),
     facts(message),
     ledger(attempts),
   ];
 
-  const buttons = (message, status) => {
+  const buttons = (message, status, canGo) => {
     const isFree = status === "queued" || status === "failed";
     if (!isFree) return null;
     return h(
       "div",
       { class: "sheet-buttons" },
-      status === "queued" && queue.canSend && action("send", "Send now", () => actions.sendNow(message)),
-      status === "failed" && action("retry", "Retry", () => actions.retry(message)),
-      action("pencil", "Edit", () => actions.edit(message)),
-      action("bin", "Delete", async () => {
+      status === "queued" && queue.canSend && canGo && button("send", "Send now", () => actions.sendNow(message)),
+      status === "failed" && button("retry", "Retry", () => actions.retry(message)),
+      button("pencil", "Edit", () => actions.edit(message)),
+      button("bin", "Delete", async () => {
         if (await actions.remove(message)) dialog.close();
       }),
     );
@@ -120,12 +116,8 @@ export async function openMessage(app, id) {
 
   /** Ends the pause that holds the message: that of the queue, or of its conversation. */
   const resume = ({ conversation }) =>
-    h(
-      "button",
-      { type: "button", "data-action": "resume", onclick: () => actions.resume(queue.state?.paused ? null : conversation) },
-      icon("play"),
-      queue.state?.paused ? "Resume the queue" : "Resume this conversation",
-    );
+    button("play", queue.state?.paused ? "Resume the queue" : "Resume this conversation", () =>
+      actions.resume(queue.state?.paused ? null : conversation), { "data-action": "resume" });
 
   const follow = ({ detail: { everything, ids, removed } }) => {
     // What it waits for may have changed with any other message.
@@ -140,10 +132,6 @@ export async function openMessage(app, id) {
   queue.removeEventListener("messages", follow);
   queue.removeEventListener("event:paused", follower);
   queue.removeEventListener("event:connectivity", follower);
-}
-
-function action(iconName, label, run) {
-  return h("button", { type: "button", "data-action": label.toLowerCase().replace(" ", "-"), onclick: run }, icon(iconName), label);
 }
 
 function head(titles, message, status) {

@@ -54,10 +54,7 @@ export class Queue extends EventTarget {
     return this.canSend && !IDLE.has(this.state.reason) && !this.state.paused;
   }
 
-  /**
-   * Sets the conversation in view; null: the queue as a whole.
-   * @param {string|null} conversation
-   */
+  /** Sets the conversation in view; null: the queue as a whole. */
   setScope(conversation) {
     if (this.scope.conversation === conversation && this.scope.counts) return;
     this.scope = { conversation, counts: null, banner: "", title: null, paused: null };
@@ -101,10 +98,7 @@ export class Queue extends EventTarget {
     }
   }
 
-  /**
-   * Takes a batch of events.
-   * @param {object[]} events
-   */
+  /** Takes a batch of events. */
   receive(events) {
     const change = { everything: false, ids: new Set(), removed: new Set() };
     for (const event of events) {
@@ -165,10 +159,7 @@ export class Queue extends EventTarget {
     this.dispatchEvent(new CustomEvent("state"));
   }
 
-  /**
-   * Notes what an error says about the connection.
-   * @param {Error} problem
-   */
+  /** Notes what an error says about the connection. */
   note(problem) {
     if (problem instanceof NoAccessError) this.connection = "no-access";
     else if (problem instanceof UnreachableError) this.connection = "unreachable";

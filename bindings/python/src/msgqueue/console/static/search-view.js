@@ -1,19 +1,15 @@
 /** Messages that contain a text, the newest first. The search goes through the messages page by page. */
 
-import { badge, setBadge } from "./badge.js";
-import { h, newId, setText } from "./dom.js";
+import { fill, focusOn, h, setText } from "./dom.js";
+import { MessageRow } from "./message-row.js";
 import { openMessage } from "./message-sheet.js";
-import { timeElement } from "./times.js";
+import { CallError } from "./server.js";
 import { count, plural } from "./words.js";
 
 /** Matches after which the search waits for the person. */
 const MATCHES = 100;
 
 export class SearchView {
-  /**
-   * @param {object} app
-   * @param {import("./router.js").Route} route
-   */
   constructor(app, { query }) {
     Object.assign(this, app, { app });
     this.text = query.get("q") ?? "";
@@ -21,6 +17,10 @@ export class SearchView {
     this.found = 0;
     this.next = 0;
     this.isEnded = false;
+    /** Of the messages that were found, by id. */
+    this.rows = new Map();
+    this.follower = ({ detail }) => this.follow(detail);
+    this.queue.addEventListener("messages", this.follower);
     document.title = "Search · msgqueue";
     this.status = h("p", { class: "reason", role: "status" });
     this.list = h("ul", { class: "results" });
@@ -44,6 +44,7 @@ export class SearchView {
 
   end() {
     this.isEnded = true;
+    this.queue.removeEventListener("messages", this.follower);
   }
 
   /** Searches on until enough is found, the person stops it, or all messages were searched. */
@@ -74,19 +75,42 @@ export class SearchView {
   }
 
   item(message) {
-    const state = badge();
-    setBadge(state, message.status);
-    const id = newId();
-    return h(
-      "li",
-      {},
-      h(
-        "button",
-        { type: "button", class: "open", "aria-describedby": id, onclick: () => openMessage(this.app, message.id) },
-        marked(message.excerpt, this.text),
-      ),
-      h("div", { class: "row-facts", id }, state, this.titles.element(message.conversation, "conversation"), timeElement(message.time_ms)),
-    );
+    const row = new MessageRow(this, (shown) => openMessage(this.app, shown.id), (id) => this.rows.get(id)?.message);
+    this.rows.set(message.id, row);
+    row.element.removeAttribute("role");
+    this.showIn(row, message, message.excerpt);
+    return h("li", {}, row.element);
+  }
+
+  showIn(row, message, excerpt) {
+    row.excerpt = excerpt;
+    row.update(message);
+    fill(row.preview, ...marked(excerpt, this.text));
+  }
+
+  /** What is shown stays current, so that only what can work is offered. */
+  async follow({ everything, ids, removed }) {
+    for (const id of removed) this.remove(id);
+    const changed = [...this.rows.values()].filter(({ message }) => everything || ids.has(message.id));
+    for (const row of changed) await this.refresh(row);
+  }
+
+  async refresh(row) {
+    const { id, edited_ms: edited } = row.message;
+    try {
+      const message = await this.server.call("get", { message: id });
+      this.showIn(row, message, message.edited_ms === edited ? row.excerpt : message.preview);
+    } catch (problem) {
+      if (problem instanceof CallError && problem.code === "NOT_FOUND") this.remove(id);
+      else this.queue.note(problem);
+    }
+  }
+
+  remove(id) {
+    const element = this.rows.get(id)?.element;
+    if (element?.contains(document.activeElement)) focusOn((element.parentElement.nextElementSibling ?? this.list).querySelector("button"));
+    element?.parentElement.remove();
+    this.rows.delete(id);
   }
 }
 
@@ -109,13 +133,12 @@ function help() {
 
 /** A text in which what was searched for is marked. */
 function marked(text, part) {
-  const element = h("bdi", { class: "preview", dir: "auto" });
+  const parts = [];
   const pattern = new RegExp(part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "giu");
   let end = 0;
   for (const match of text.matchAll(pattern)) {
-    element.append(text.slice(end, match.index), h("mark", {}, match[0]));
+    parts.push(text.slice(end, match.index), h("mark", {}, match[0]));
     end = match.index + match[0].length;
   }
-  element.append(text.slice(end));
-  return element;
+  return [...parts, text.slice(end)];
 }

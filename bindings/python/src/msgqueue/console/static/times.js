@@ -16,11 +16,7 @@ export function timeElement(ms) {
   return element;
 }
 
-/**
- * Sets the time of an element of `timeElement`.
- * @param {HTMLElement} element
- * @param {number} ms
- */
+/** Sets the time of an element of `timeElement`. */
 export function setTime(element, ms) {
   if (element.dataset.ms !== String(ms)) {
     element.dataset.ms = String(ms);

@@ -32,11 +32,7 @@ export class Titles {
     return title ? visible(title) : conversationName(name);
   }
 
-  /**
-   * Shows a conversation in an element, and its title when that is known.
-   * @param {HTMLElement} element
-   * @param {string} name
-   */
+  /** Shows a conversation in an element, and its title when that is known. */
   set(element, name) {
     element.dataset.conversation = name;
     const text = this.textOf(name);
@@ -55,10 +51,7 @@ export class Titles {
     return element;
   }
 
-  /**
-   * Takes the titles of conversations that were read.
-   * @param {object[]} conversations
-   */
+  /** Takes the titles of conversations that were read. */
   note(conversations) {
     for (const { name, title } of conversations) {
       this.known.set(name, title);

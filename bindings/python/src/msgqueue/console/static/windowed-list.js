@@ -17,11 +17,6 @@ const AROUND = 6;
  */
 
 export class WindowedList {
-  /**
-   * @param {import("./message-pages.js").MessagePages} pages
-   * @param {string} label
-   * @param {() => Row} makeRow
-   */
   constructor(pages, label, makeRow) {
     Object.assign(this, { pages, makeRow });
     /** The rows in the page, by the id of their message. */

@@ -1,0 +1,97 @@
+/** What a person can do with many messages at once. A group is one call of the library; chosen ones are calls one by one. */
+
+import { isSure } from "./dialogs.js";
+import { h } from "./dom.js";
+import { CallError } from "./server.js";
+import { conversationName, failureCode, plural } from "./words.js";
+
+/** Messages that are read at once with their bodies. */
+const PAGE = 500;
+/** How long the file of an export is kept for the browser, in milliseconds. */
+const KEPT = 60_000;
+
+/** Deletes the failed messages with a kind and code, after a question. */
+export async function deleteGroup(actions, conversation, { kind, code, count }) {
+  const what = `failed with ${failureCode({ kind, code: code ?? 0 })}`;
+  const where = conversation === null ? "" : ` in ${conversationName(conversation)}`;
+  const which = count === undefined ? `All messages that have ${what}` : `${plural(count)} that ${count === 1 ? "has" : "have"} ${what}`;
+  if (!(await isSure("Delete these failed messages?", `${which}${where} will be deleted for good.`))) return;
+  await actions.once("delete group", async () => {
+    const fields = { kind, ...(code !== undefined && { code }), ...(conversation !== null && { conversation }) };
+    actions.notices.show(`${plural((await actions.server.call("clear_failed", fields)).count)} deleted.`, "good");
+  });
+}
+
+/**
+ * Deletes chosen messages, after a question. Those that are gone or being sent are left out.
+ * @param {import("./actions.js").Actions} actions
+ * @param {object[]} messages
+ * @returns {Promise<boolean>} Whether the person agreed.
+ */
+export async function deleteChosen(actions, messages) {
+  if (!(await isSure(`Delete ${plural(messages.length)}?`, "They will be deleted for good."))) return false;
+  await actions.once("delete chosen", async () => {
+    const done = await each(messages, ({ id }) => actions.server.call("delete", { message: id }));
+    actions.queue.announce({ everything: false, ids: new Set(), removed: new Set(done.map(({ id }) => id)) });
+    actions.notices.show(`${plural(done.length)} deleted.`, "good");
+  });
+  return true;
+}
+
+/**
+ * Performs a call for each message.
+ * @returns {Promise<object[]>} Those for which the queue did not refuse it.
+ */
+export async function each(messages, call) {
+  const done = [];
+  for (const message of messages) {
+    try {
+      await call(message);
+      done.push(message);
+    } catch (problem) {
+      if (!(problem instanceof CallError) || problem.code === "CLOSED") throw problem;
+    }
+  }
+  return done;
+}
+
+/**
+ * Saves messages with their bodies as a file, one line of JSON each, which `msgq import` reads.
+ * @param {import("./actions.js").Actions} actions
+ * @param {object} what A filter of MessagePages, or chosen messages as `messages`.
+ */
+export function exportMessages(actions, what) {
+  return actions.once("export", async () => {
+    const parts = [];
+    let number = 0;
+    for await (const messages of what.messages ? chosen(actions.server, what.messages) : selected(actions.server, what)) {
+      parts.push(new Blob(messages.map((message) => `${JSON.stringify(message)}\n`)));
+      number += messages.length;
+    }
+    const address = URL.createObjectURL(new Blob(parts, { type: "application/jsonl" }));
+    h("a", { href: address, download: "messages.jsonl" }).click();
+    setTimeout(() => URL.revokeObjectURL(address), KEPT);
+    actions.notices.show(`${plural(number)} exported.`, "good", { about: "export" });
+  });
+}
+
+async function* chosen(server, messages) {
+  for (const { id } of messages) yield await server.call("get", { message: id }).then((message) => [message], goneIsNone);
+}
+
+function goneIsNone(problem) {
+  if (problem instanceof CallError && problem.code === "NOT_FOUND") return [];
+  throw problem;
+}
+
+async function* selected(server, { conversation = null, statuses, fields, time = null, isDescending = false, until = 0 }) {
+  let place = until && isDescending ? { after_time_ms: until } : {};
+  while (place) {
+    const scope = conversation === null ? {} : { conversation };
+    const order = { newest_first: isDescending, bodies: true, limit: PAGE };
+    const { messages, next, next_time_ms } = await server.call("list", { ...fields, ...scope, ...order, statuses, ...place });
+    const wanted = until ? messages.filter(({ time_ms }) => time_ms <= until) : messages;
+    yield wanted;
+    place = next === null || wanted.length < messages.length ? null : { after: next, ...(time && { after_time_ms: next_time_ms }) };
+  }
+}
