@@ -148,8 +148,10 @@ def test_Q5_Q13_a_long_queue_is_followed_while_it_is_sent(opened: Opener, show: 
     page.see("h1", "Offline queue (5,000)")
     queue.set_connectivity(Connectivity.ONLINE)
     page.gone(".bar.offline")
+    transport.hold()
     page.press("Send All", ".view-head")
     page.see(".capsule", lambda text: text.startswith("Sending "))
+    transport.release()
     page.see(".notice p", "5,000 messages sent.", timeout=60)
     page.see(".empty h2", "No queued messages")
     assert len(transport.sent) == 5000

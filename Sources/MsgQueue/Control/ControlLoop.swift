@@ -61,6 +61,10 @@ final class ControlLoop: @unchecked Sendable {
         watched.append(pollfd(fd: acceptsAt <= now ? address.listener.number : -1, events: Int16(POLLIN), revents: 0))
         var deadline = acceptsAt > now ? acceptsAt : Int64.max
         if isSummaryDue { deadline = min(deadline, summaryAt) }
+        // A drain is slowed down by a thread that wakes for each of its events. While all of them are held, they come together.
+        let nextDelivery = nextDelivery(now)
+        mailbox.setPatient(nextDelivery != nil)
+        if let nextDelivery { deadline = min(deadline, nextDelivery) }
         for client in clients {
             var events: Int32 = 0
             if client.unread > 0 { events |= POLLOUT }
@@ -78,6 +82,13 @@ final class ControlLoop: @unchecked Sendable {
         let count = poll(&watched, nfds_t(watched.count), timeout)
         guard count > 0 else { return Polled(isAcceptable: false, clients: clients.map { _ in 0 }) }
         return Polled(isAcceptable: watched[1].revents != 0, clients: watched[2...].map { Int32($0.revents) })
+    }
+
+    /// Returns the time of the next delivery of events, if every subscriber gets them later and together; otherwise nil.
+    private func nextDelivery(_ now: Int64) -> Int64? {
+        let subscribers = clients.filter { $0.subscription != nil }
+        guard let next = subscribers.map(\.heldUntil).min(), next > now, subscribers.allSatisfy({ $0.interval > 0 }) else { return nil }
+        return next
     }
 
     /// Whether requests of the client are read: not while much waits to be read by it.

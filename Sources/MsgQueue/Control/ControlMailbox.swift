@@ -21,12 +21,16 @@ final class ControlMailbox: EventObserver, @unchecked Sendable {
 
     /// The number of events that are kept. If there are more, they are replaced by one `resync` event.
     private static let ceiling = 10_000
+    /// The number of events with which the thread is woken, although it is patient.
+    private static let many = 1_000
 
     private let mutex = Mutex()
     private let wake: ControlDescriptor
     private var contents = Contents()
     private var isSignalled = false
     private var isClosed = false
+    /// Events do not wake the thread: it takes them when their time has come.
+    private var isPatient = false
 
     init() throws(QueueError) {
         guard let wake = ControlDescriptor({ platform_eventfd() }) else { throw Posix.error(errno, "cannot create an event descriptor") }
@@ -37,7 +41,7 @@ final class ControlMailbox: EventObserver, @unchecked Sendable {
     var descriptor: Int32 { wake.number }
 
     func receive(_ event: Event, at: Int64) {
-        add { contents in
+        add(isEvent: true) { contents in
             if contents.events.count >= Self.ceiling {
                 let lost = contents.events.reduce(event.weight) { $0.addingClamped($1.event.weight) }
                 contents.events = [(.resync(lostEvents: lost), at)]
@@ -48,22 +52,35 @@ final class ControlMailbox: EventObserver, @unchecked Sendable {
         }
     }
 
-    func countsChanged() { add { $0.isSummaryDue = true } }
+    func countsChanged() { add(isEvent: true) { $0.isSummaryDue = true } }
+
+    /// Sets whether events wake the thread.
+    func setPatient(_ isPatient: Bool) {
+        mutex.withLock {
+            guard self.isPatient != isPatient else { return }
+            self.isPatient = isPatient
+            if !isPatient, !isClosed, !contents.events.isEmpty || contents.isSummaryDue { signal() }
+        }
+    }
 
     func answer(_ answer: Answer) { add { $0.answers.append(answer) } }
 
     /// Ends the thread.
     func stop() { add { $0.isStopped = true } }
 
-    private func add(_ change: (inout Contents) -> Void) {
+    private func add(isEvent: Bool = false, _ change: (inout Contents) -> Void) {
         mutex.withLock {
             guard !isClosed else { return }
             change(&contents)
-            guard !isSignalled else { return }
-            isSignalled = true
-            var one: UInt64 = 1
-            _ = write(wake.number, &one, 8)
+            if !isEvent || !isPatient || contents.events.count >= Self.many { signal() }
         }
+    }
+
+    private func signal() {
+        guard !isSignalled else { return }
+        isSignalled = true
+        var one: UInt64 = 1
+        _ = write(wake.number, &one, 8)
     }
 
     /// Whether the thread was told to end, for jobs.

@@ -17,6 +17,11 @@ struct HeldEvents {
     var isEmpty: Bool { events.isEmpty }
 
     mutating func add(_ event: Event, at: Int64) {
+        // After a resync the client lists again.
+        if Self.isOfMessage(event), let place = places[.resync], case (.resync(let lost), let time)? = events[place] {
+            events[place] = (.resync(lostEvents: lost.addingClamped(event.weight)), time)
+            return
+        }
         var event = event
         let key = Self.key(event)
         if let key, let place = places.removeValue(forKey: key), let earlier = events[place]?.event {
@@ -24,14 +29,7 @@ struct HeldEvents {
             event = Self.joined(earlier, event)
             if Self.isOfMessage(earlier) { ofMessages -= 1 }
         }
-        if Self.isOfMessage(event) {
-            // After a resync the client lists again.
-            if let place = places[.resync], case (.resync(let lost), let time)? = events[place] {
-                events[place] = (.resync(lostEvents: lost.addingClamped(event.weight)), time)
-                return
-            }
-            ofMessages += 1
-        }
+        if Self.isOfMessage(event) { ofMessages += 1 }
         if let key { places[key] = events.count }
         events.append((event, at))
         if ofMessages > Self.mostOfMessages { collapse(at) }

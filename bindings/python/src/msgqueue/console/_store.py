@@ -24,7 +24,7 @@ _PATIENCE: Final = 10.0
 _TIMEOUT: Final = 20.0
 _DRAIN_PATIENCE: Final = 1.0
 # Seconds between two deliveries of events: a page shows no more changes, and a drain is not slowed down by them.
-_EVENTS: Final = 0.25
+_EVENTS: Final = 0.4
 
 
 class Store:
