@@ -210,6 +210,7 @@ def test_I9_chosen_rows_are_retried_exported_and_deleted(opened: Opener, show: S
     page.press("Select")
     page.see(".selection strong", "Choose messages")
     # By keyboard alone: the arrow keys walk, the space bar chooses.
+    page.until(lambda: len(page.texts(".row .choose")) == 5, "the boxes")
     page.script('document.querySelector(".row .choose").focus()')
     page.keys(Keys.SPACE, Keys.ARROW_DOWN, Keys.SPACE)
     page.see(".selection strong", "2 messages chosen")
