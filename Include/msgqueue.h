@@ -1157,11 +1157,11 @@ msgq_result msgq_mark(msgq_queue *queue, const char *id, msgq_status status);
  *   QUEUED                      it was not sent: `explanation` says what it waits for, `failure`
  *                               why an attempt failed that will be repeated
  *
- * A message that has left the store since (discarded, replaced, deleted, or sent with keep_sent 0)
- * has its outcome, too, if it was waited for at that time or is one of the last 4,096 messages that
- * were sent or left the store in this process. `explanation` says MSGQ_REASON_GONE then, unless it
- * was sent; the body is NULL, and only id, conversation, status, attempts, failure and sent_ms are
- * known. The status of one that was replaced or deleted is QUEUED. What other messages that are
+ * A message that has left the store since (discarded, replaced, deleted by any call, or sent with
+ * keep_sent 0) has its outcome, too, if it was waited for at that time or is one of the last 4,096
+ * messages that were sent or left the store in this process. `explanation` says MSGQ_REASON_GONE
+ * then, unless it was sent; the body is NULL, and only id, conversation, status, attempts, failure
+ * and sent_ms are known. The status of one that was replaced or deleted is QUEUED. What other messages that are
  * gone have become is not known (NOT_FOUND).
  *
  * `timeout_ms`: negative: without end. At its end it returns TIMEOUT, and `out` has the message as
@@ -1294,18 +1294,18 @@ typedef struct msgq_counts {
   uint64_t queued;
   uint64_t sending;
   uint64_t sent;
-  uint64_t delivered;
+  uint64_t delivered; /* without the received ones, as `read` */
   uint64_t read;
   uint64_t failed;
-  uint64_t received;     /* recorded messages with a sender ... */
+  uint64_t received;     /* recorded messages with a sender: delivered or read ... */
   uint64_t unread;       /* ... and those of them that are not marked as read */
   uint64_t unsent_bytes; /* of the bodies of queued, sending and failed messages */
 } msgq_counts;
 
 #define MSGQ_COUNTS_INIT { sizeof(msgq_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Messages by status, of one conversation or (NULL) of all; not by counting, so as fast with a
-   million. Reads the store. */
+/* Messages by status, those received from others apart, of one conversation or (NULL) of all; not by
+   counting, so as fast with a million. Reads the store. */
 msgq_result msgq_count(msgq_queue *queue, const char *conversation, msgq_counts *out);
 
 /* What the queued messages wait for. Each is counted once. */
@@ -1414,8 +1414,8 @@ msgq_result msgq_mark_batch(msgq_queue *queue, const char *const *ids, size_t co
  * order of MSGQ_ORDER_TIME. For a received message these are the received ones, for one's own those
  * that were sent or recorded; the others, and damaged ones, are left. `count`, which may be NULL,
  * receives how many changed their status. It marks from the oldest on, in steps between which other
- * calls run; after an error or a crash the oldest ones are marked: call it again. Changes the
- * store.
+ * calls run; after an error or a crash the oldest ones are marked: call it again. A message that
+ * another call moves to an earlier time meanwhile (msgq_update) may be left. Changes the store.
  *
  * Errors: as msgq_mark.
  */

@@ -25,6 +25,7 @@ struct outcome {
   msgq_reason reason;
   msgq_failure_kind failure;
   bool has_body;
+  uint32_t attempts;
   char behind[MSGQ_ID_SIZE];
   char text[256];
 };
@@ -35,6 +36,7 @@ static struct outcome taken(msgq_result result, msgq_message *message) {
   outcome.status = message->status;
   outcome.failure = message->failure ? message->failure->kind : MSGQ_FAILURE_NONE;
   outcome.has_body = message->body != NULL;
+  outcome.attempts = message->attempts;
   if (CHECK(message->explanation != NULL)) {
     CHECK_NUMBER(sizeof(msgq_explanation), message->explanation->struct_size);
     outcome.reason = message->explanation->reason;
@@ -403,6 +405,57 @@ TEST(M14_a_message_that_was_deleted_after_it_was_sent_was_sent) {
   CHECK_NUMBER(1, drain(&scene).sent);
   REQUIRE_OK(msgq_delete(scene.queue, "a"));
   check_outcome(&scene, "a", MSGQ_STATUS_SENT, MSGQ_REASON_NONE);
+  scene_end(&scene);
+}
+
+/* Their one event names no message. */
+TEST(M14_a_message_that_a_call_for_many_deleted_is_known) {
+  struct scene scene;
+  struct stub stub;
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_REJECT);
+  for (int call = 0; call < 4; call++) {
+    put_each(&scene, { "a", "ana", "1" }, { "b", "ana", "2" });
+    if (call == 3) CHECK_NUMBER(2, drain(&scene).failed);
+    if (call == 0) REQUIRE_OK(msgq_clear(scene.queue, "ana"));
+    if (call == 1) REQUIRE_OK(msgq_clear(scene.queue, NULL));
+    if (call == 2) REQUIRE_OK(msgq_delete_conversation(scene.queue, "ana", NULL));
+    if (call == 3) REQUIRE_OK(msgq_clear_failed(scene.queue, NULL, NULL));
+    check_outcome(&scene, "a", MSGQ_STATUS_QUEUED, MSGQ_REASON_GONE);
+    check_outcome(&scene, "b", MSGQ_STATUS_QUEUED, MSGQ_REASON_GONE);
+  }
+  CHECK_RESULT(MSGQ_NOT_FOUND, wait_for(&scene, "c", 0).result);
+  scene_end(&scene);
+}
+
+/* A receipt is no end: it takes no place of one, and the attempts stay known. */
+TEST(M14_H12_receipts_leave_what_is_known_of_messages_that_are_gone) {
+  enum { old = 5000 };
+  static char ids[old][16];
+  static const char *names[old];
+  static msgq_draft drafts[old];
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.keep_sent = 2 * old;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  for (int number = 0; number < old; number++) {
+    snprintf(ids[number], sizeof ids[number], "o%d", number);
+    names[number] = ids[number];
+    drafts[number] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[number].id = ids[number];
+  }
+  REQUIRE_OK(msgq_record_batch(scene.queue, drafts, NULL, old, NULL));
+  put_each(&scene, { "a", "ana", "1" }, { "b", "ana", "2" });
+  CHECK_NUMBER(2, drain(&scene).sent);
+  REQUIRE_OK(msgq_mark(scene.queue, "a", MSGQ_STATUS_READ));
+  REQUIRE_OK(msgq_delete(scene.queue, "a"));
+  REQUIRE_OK(msgq_delete(scene.queue, "b"));
+  REQUIRE_OK(msgq_mark_batch(scene.queue, names, old, MSGQ_STATUS_READ, NULL));
+  struct outcome outcome = wait_for(&scene, "a", 0);
+  CHECK(outcome.result == MSGQ_OK && outcome.status == MSGQ_STATUS_READ && outcome.attempts == 1);
+  outcome = wait_for(&scene, "b", 0);
+  CHECK(outcome.result == MSGQ_OK && outcome.status == MSGQ_STATUS_SENT && outcome.attempts == 1);
   scene_end(&scene);
 }
 

@@ -5,12 +5,13 @@ final class Changes {
     private let events: EventDelivery
     private let transactions: Transactions
     private let writes: PendingWrites
+    private let waits: Waits
     private let room: RoomMaker
     private let failed: FailedMessages
 
     init(_ parts: EngineParts) {
         (context, store, events) = (parts.context, parts.context.store, parts.events)
-        (transactions, writes) = (parts.transactions, parts.writes)
+        (transactions, writes, waits) = (parts.transactions, parts.writes, parts.waits)
         room = RoomMaker(parts)
         failed = FailedMessages(parts)
     }
@@ -125,7 +126,7 @@ final class Changes {
             // On a full disk a few at a time need less room in the write-ahead log, which is checkpointed in between. If this fails, some
             // of the messages may already be deleted.
             defer { events.countsChanged() }
-            while try transactions.run(durable: true, { () throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4) }) > 0 {}
+            while try deleting({ (note) throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4, note) }) > 0 {}
             try clear(name, flights, isTried: false)
         }
         for flight in flights { context.core.markCleared(flight.token) }
@@ -137,15 +138,32 @@ final class Changes {
     }
 
     private func clear(_ name: Name?, _ flights: [Flight], isTried: Bool) throws(QueueError) {
-        try transactions.run(durable: true, room: isTried ? .inLog : .kept, isTried: isTried) { () throws(QueueError) in
+        try deleting(room: isTried ? .inLog : .kept, isTried: isTried) { (note) throws(QueueError) in
             for flight in flights {
                 guard let row = context.core.rowsInFlight[flight.token] else { continue }
                 var progress = row.progress
                 progress.doomed = true
                 try store.update(row, to: progress)
             }
-            _ = try store.deleteUnsent(of: name)
+            return try store.deleteUnsent(of: name, note)
         }
+    }
+
+    /// Runs a transaction that deletes messages and passes them to `note`, for the calls that wait for their outcomes.
+    @discardableResult
+    private func deleting(
+        room: Transactions.Room = .kept, isTried: Bool = false, _ body: ((Row) -> Void) throws(QueueError) -> Int
+    ) throws(QueueError) -> Int {
+        var gone: [(id: String, conversation: String)] = []
+        let count = try transactions.run(durable: true, room: room, isTried: isTried) { () throws(QueueError) in
+            gone = []
+            return try body { row in
+                if gone.count == 2 * EndedMessages.ceiling { gone.removeFirst(EndedMessages.ceiling) }
+                gone.append((row.id, row.conversation.text))
+            }
+        }
+        waits.noteDeleted(gone)
+        return count
     }
 
     // MARK: Retrying all

@@ -54,10 +54,11 @@ final class Removals {
     private let events: EventDelivery
     private let transactions: Transactions
     private let writes: PendingWrites
+    private let waits: Waits
 
     init(_ parts: EngineParts) {
         (context, store, events) = (parts.context, parts.context.store, parts.events)
-        (transactions, writes) = (parts.transactions, parts.writes)
+        (transactions, writes, waits) = (parts.transactions, parts.writes, parts.waits)
     }
 
     /// Deletes the next messages. Returns false if there are no more: then `removal` has ended.
@@ -134,6 +135,7 @@ final class Removals {
         for conversation in Set(rows.lazy.filter { $0.progress.status == .failed }.map(\.conversation)) {
             writes.refreshBlock(conversation)
         }
+        waits.noteDeleted(rows.map { ($0.id, $0.conversation.text) })
         if !rows.isEmpty { events.countsChanged() }
     }
 

@@ -32,7 +32,7 @@ final class Waits {
     /// Notes an event, which follows its commit.
     func note(_ event: Event) {
         let endedID = event.endedID
-        if endedID != nil { ended.note(event) }
+        ended.note(event)
         guard !waiters.isEmpty else { return }
         if case .status(let change) = event {
             noteChange(of: change.id)
@@ -41,6 +41,11 @@ final class Waits {
         } else {
             isChanged = true
         }
+    }
+
+    /// Notes messages that a call for many deleted: it has one event for all.
+    func noteDeleted(_ ids: some Collection<(id: String, conversation: String)>) {
+        for (id, conversation) in ids.suffix(EndedMessages.ceiling) { ended.noteDeleted(id, conversation) }
     }
 
     private func noteChange(of id: String) {

@@ -12,14 +12,9 @@ extension Event {
 }
 
 extension Message {
-    /// Creates the message that ended by this event, without what was in the store alone; nil: no message ended by it.
-    /// `sentAt`: 0: not known.
-    package init?(gone event: Event, sentAt: Int64 = 0) {
+    /// Creates the message that ended by this event, without what was in the store alone; nil: no message left the store by it.
+    package init?(gone event: Event) {
         switch event {
-        case .status(let change) where event.endedID != nil:
-            self.init(
-                gone: change.id, change.conversation, change.to, at: sentAt, attempts: change.attempt,
-                because: Explanation(reason: .done, until: 0, behind: nil, text: Words.explanation(Wait(reason: .done), now: change.at)))
         case .discarded(let id, let conversation, let failure):
             self.init(
                 gone: id, conversation, .failed, attempts: failure.attempts, failure: failure,
@@ -31,6 +26,13 @@ extension Message {
         case .deleted(let id, let conversation): self.init(deleted: id, conversation)
         default: return nil
         }
+    }
+
+    /// Creates a message that was sent by this event and has this status now.
+    package init(sent change: StatusChange, _ status: MessageStatus) {
+        self.init(
+            gone: change.id, change.conversation, status, at: change.at, attempts: change.attempt,
+            because: Explanation(reason: .done, until: 0, behind: nil, text: Words.explanation(Wait(reason: .done), now: change.at)))
     }
 
     /// Creates a message that was deleted.

@@ -208,7 +208,9 @@ extension Store {
     }
 
     /// Removes queued and failed messages, of one conversation or of all, except those being sent. Returns their number.
-    package func deleteUnsent(of conversation: Name?, atMost limit: Int = .max) throws(QueueError) -> Int {
+    package func deleteUnsent(
+        of conversation: Name?, atMost limit: Int = .max, _ note: (Row) -> Void = { _ in }
+    ) throws(QueueError) -> Int {
         try fold()
         var removed = 0
         var last: Int64 = 0
@@ -218,7 +220,10 @@ extension Store {
                 if removed > 0, removed < limit { try checkCleared(conversation) }
                 return removed
             }
-            for row in rows { try delete(row) }
+            for row in rows {
+                try delete(row)
+                note(row)
+            }
             removed += rows.count
             last = end.sequence
         }
