@@ -302,6 +302,44 @@ TEST(I9_queued_messages_are_counted_by_what_they_wait_for) {
   scene_end(&scene);
 }
 
+/* Each queued message is counted once, and one that is being sent waits for nothing. */
+TEST(I9_a_message_counts_for_one_reason_and_not_while_it_is_sent) {
+  static const int64_t ladder[] = { 3600000 };
+  struct scene scene;
+  struct stub stub;
+  msgq_waiting waiting = MSGQ_WAITING_INIT;
+  int64_t later = wall_ms() + 86400000;
+  scene_begin(&scene);
+  set_ladder(&scene, ladder, 1);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub_open(&stub, &scene);
+  put_timed(&scene, "both", "ana", later, 0);
+  put(&scene, "retrying", "ben", "1");
+  REQUIRE_OK(msgq_send_now(scene.queue, "both"));
+  AWAIT(attempts_of(&scene, "both") == 1 && status_of(&scene, "both") == MSGQ_STATUS_QUEUED);
+  CHECK_NUMBER(MSGQ_REASON_SCHEDULED, explain(&scene, "both").reason);
+  drain(&scene);
+  put_timed(&scene, "scheduled", "cem", later, 0);
+  put(&scene, "next", "dan", "2");
+  for (int sending = 0; sending < 2; sending++) {
+    REQUIRE_OK(msgq_count_waiting(scene.queue, &waiting));
+    CHECK_NUMBER(sending ? 1 : 2, waiting.scheduled);
+    CHECK_NUMBER(sending ? 0 : 1, waiting.retrying);
+    CHECK((waiting.next_retry_ms != 0) == !sending);
+    if (sending) break;
+    atomic_store(&stub.held, true);
+    REQUIRE_OK(msgq_send_now(scene.queue, "scheduled"));
+    REQUIRE_OK(msgq_send_now(scene.queue, "retrying"));
+    AWAIT(status_of(&scene, "scheduled") == MSGQ_STATUS_SENDING && status_of(&scene, "retrying") == MSGQ_STATUS_SENDING);
+  }
+  /* Also beside a paused conversation, for which the entries are read. */
+  REQUIRE_OK(msgq_pause(scene.queue, "dan"));
+  REQUIRE_OK(msgq_count_waiting(scene.queue, &waiting));
+  CHECK(waiting.paused == 1 && waiting.scheduled == 1 && waiting.retrying == 0);
+  atomic_store(&stub.held, false);
+  scene_end(&scene);
+}
+
 /* The ids of the messages that wait for `reason`, page by page of two. */
 static const char *waiting_of(struct scene *scene, msgq_reason reason, const char *conversation, bool newest_first) {
   static char text[256];

@@ -13,8 +13,8 @@ extension Engine {
         var (waiting, paused, now) = try reading { () throws(QueueError) in try reader.paused() }
         guard waiting.paused < waiting.queued else { return waiting }
         var scheduled = WaitingSearch(.scheduled, after: now, excluding: paused)
-        var retrying = WaitingSearch(.retrying, after: now, excluding: paused)
         try run { () throws(QueueError) in try reader.step(&scheduled) }
+        var retrying = WaitingSearch(.retrying(withScheduled: scheduled.count == 0), after: now, excluding: paused)
         try run { () throws(QueueError) in try reader.step(&retrying) }
         (waiting.scheduled, waiting.nextScheduledAt) = (scheduled.count, scheduled.first)
         (waiting.retrying, waiting.nextRetryAt) = (retrying.count, retrying.first)

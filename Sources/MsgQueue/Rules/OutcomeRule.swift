@@ -50,6 +50,11 @@ package struct Progress: Sendable, Equatable {
 
     package init() {}
 
+    /// The end of the delay by the wall clock as it is set now; 0: none.
+    package func nextAttempt(_ now: Moment, boot: Int64) -> Int64 {
+        dueBoot != 0 && dueBoot == boot ? BootTimes.wall(dueAt, dueUptime, now) : dueAt
+    }
+
     package var due: Due {
         get { Due(at: dueAt, delay: dueDelay, boot: dueBoot, uptime: dueUptime) }
         set { (dueAt, dueDelay, dueBoot, dueUptime) = (newValue.at, newValue.delay, newValue.boot, newValue.uptime) }

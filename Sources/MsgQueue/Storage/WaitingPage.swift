@@ -39,7 +39,11 @@ package struct WaitingPage {
             return found.count < room
         }
         place = last
-        rows += try store.rows(found, filter, sending: [], mayDiffer: true, damaged: damaged) ?? []
+        // One that waits for `not_before`, too, is scheduled.
+        let isScheduled = filter.waitingFor == .scheduled
+        rows += (try store.rows(found, filter, sending: [], mayDiffer: true, damaged: damaged) ?? []).filter {
+            isScheduled || $0.notBefore <= now
+        }
         return rows.count < filter.limit && (read == Self.step || found.count == room)
     }
 
