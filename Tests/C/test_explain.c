@@ -64,6 +64,36 @@ TEST(X1_reasons_manual_offline_paused_failed_and_no_transport) {
   post_end(&post);
 }
 
+/* So many messages that wait for a time block those behind them. */
+TEST(X1_M14_behind_more_scheduled_messages_than_are_passed_over) {
+  enum { passed = 1024 };
+  struct scene scene;
+  struct stub stub;
+  msgq_message *message = NULL;
+  char id[16];
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
+  for (int number = 0; number < passed; number++) {
+    snprintf(id, sizeof id, "s%d", number);
+    put_timed(&scene, id, "ana", wall_ms() + 86400000, 0);
+  }
+  put(&scene, "free", "ana", "1");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  put_timed(&scene, "one more", "ana", wall_ms() + 86400000, 0);
+  put(&scene, "blocked", "ana", "2");
+  for (int round = 0; round < 2; round++) {
+    msgq_explanation explanation = explain(&scene, "blocked");
+    CHECK_NUMBER(MSGQ_REASON_BEHIND, explanation.reason);
+    CHECK_TEXT("one more", explanation.behind);
+    CHECK_RESULT(MSGQ_OK, msgq_wait(scene.queue, "blocked", -1, &message)); /* at once */
+    CHECK_NUMBER(MSGQ_STATUS_QUEUED, message->status);
+    msgq_message_free(message);
+    CHECK_NUMBER(0, drain(&scene).sent);
+  }
+  REQUIRE_OK(msgq_delete(scene.queue, "s7"));
+  CHECK_NUMBER(1, drain(&scene).sent);
+  scene_end(&scene);
+}
+
 TEST(X1_reasons_sending_next_and_behind) {
   struct post post;
   post_begin(&post);

@@ -116,14 +116,14 @@ package struct Explainer<Queue: QueuedMessages> {
     private func firstHolder(
         _ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment
     ) throws(QueueError) -> Int64? {
-        var after: Int64 = 0
+        var (after, deferred): (Int64, Int) = (0, 0)
         while true {
             let page = try queue.queued(in: conversation, after: after, limit: 64)
             for other in page {
                 if other.sequence >= head.sequence { return nil }
                 // A message that expires until then is gone, unless it blocks the conversation.
                 if other.hasExpired(now), !other.hasExpired(self.now), !scheduler.blocksOnFailure { continue }
-                if scheduler.holds(other, now) { return other.sequence }
+                if scheduler.holds(other, after: &deferred, now) { return other.sequence }
             }
             guard page.count == 64, let last = page.last else { return nil }
             after = last.sequence
@@ -146,7 +146,7 @@ package struct Explainer<Queue: QueuedMessages> {
             guard next.sequence < head.sequence else { return nil }
             search.heads.removeFirst()
             search.after = next.sequence
-            if scheduler.holds(next, now) { search.holder = next.sequence }
+            if scheduler.holds(next, after: &search.deferred, now) { search.holder = next.sequence }
         }
         return search.holder.flatMap { $0 < head.sequence ? $0 : nil }
     }
@@ -239,7 +239,8 @@ package struct Explainer<Queue: QueuedMessages> {
     private func areSentFirst(_ row: Row, _ connected: Scheduler) throws(QueueError) -> Bool? {
         if connected.flights.values.contains(where: { $0.conversation == row.conversation }) { return nil }
         let page = try queue.queued(in: row.conversation, after: 0, limit: Self.examinedAhead)
-        for head in page where head.sequence < row.sequence && connected.holds(head, now) {
+        var deferred = 0
+        for head in page where head.sequence < row.sequence && connected.holds(head, after: &deferred, now) {
             guard connected.explain(head, row.conversation, holder: nil, now).reason == .next else { return nil }
         }
         return page.count < Self.examinedAhead || page.last.map { $0.sequence >= row.sequence } ?? true
@@ -301,6 +302,8 @@ private final class SharedReads {
         var holder: Int64?
         /// Messages up to this one do not block it.
         var after: Int64 = 0
+        /// The number of those that are deferred.
+        var deferred = 0
         /// The next ones.
         var heads: ArraySlice<Head> = []
         var isAtEnd = false

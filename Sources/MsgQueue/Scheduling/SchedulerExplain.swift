@@ -105,6 +105,11 @@ extension Scheduler {
         return lane.upcoming.contains { $0.sequence == sequence } || lane.deferred.contains { $0.sequence == sequence }
     }
 
-    /// Whether a queued message blocks later ones of its conversation.
-    package func holds(_ head: Head, _ now: Moment) -> Bool { !isDeferred(withMonotonicDue(head), now) }
+    /// Whether a queued message blocks later ones of its conversation. `deferred`: the number of messages before it that do not, which is
+    /// counted on; beyond `deferredCeiling` a deferred one blocks, too.
+    package func holds(_ head: Head, after deferred: inout Int, _ now: Moment) -> Bool {
+        guard isDeferred(withMonotonicDue(head), now), deferred < Lane.deferredCeiling else { return true }
+        deferred += 1
+        return false
+    }
 }

@@ -76,6 +76,7 @@ extension Scheduler {
         var reasons: [Explanation.Reason: Int64] = [:]
         var timed: [(reason: Explanation.Reason, until: Int64, head: Head, conversation: Name)] = []
         var holders: [Name: (sequence: Int64, reason: Explanation.Reason)] = [:]
+        var deferred: [Name: Int] = [:]
         for (conversation, head) in sample.rows {
             let holder = holders[conversation]
             var (reason, until) = explain(head, conversation, holder: holder?.sequence, now)
@@ -86,7 +87,9 @@ extension Scheduler {
                 waits = own.isTimed && own != .rate || own == .metered
                 (reason, until) = waits ? (own, time) : (holder?.reason ?? .sending, 0)
             }
-            if holder == nil || waits, holds(head, now) { holders[conversation] = (holder?.sequence ?? head.sequence, reason) }
+            if holder == nil || waits, holds(head, after: &deferred[conversation, default: 0], now) {
+                holders[conversation] = (holder?.sequence ?? head.sequence, reason)
+            }
             reasons[reason, default: 0] += 1
             guard holder == nil, [.retrying, .scheduled, .holding].contains(reason) else { continue }
             timed.append((reason, until, head, conversation))

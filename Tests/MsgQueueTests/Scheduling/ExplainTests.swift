@@ -88,11 +88,12 @@ import Testing
         guard let message = simulation.store[sequence] else { return nil }
         let scheduler = simulation.scheduler
         let flight = scheduler.flights.values.first { $0.conversation == message.conversation }
+        var deferred = 0
         let holder =
             flight?.sequence
             ?? (simulation.store.lanes[message.conversation] ?? []).first { before in
                 guard before < sequence, let head = simulation.store[before]?.head else { return false }
-                return scheduler.holds(head, simulation.now)
+                return scheduler.holds(head, after: &deferred, simulation.now)
             }
         return scheduler.explain(message.head, message.conversation, holder: holder, simulation.now).reason
     }
