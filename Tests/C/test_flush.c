@@ -67,6 +67,46 @@ TEST_ALONE(D5_after_a_failed_flush_nothing_more_is_written_or_flushed) {
   scene_end(&scene);
 }
 
+static size_t listed(struct scene *scene, const char *conversation) {
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  msgq_page *page = NULL;
+  filter.conversation = conversation;
+  filter.limit = 1000;
+  REQUIRE_OK(msgq_list(scene->queue, &filter, &page));
+  size_t size = msgq_list_size(page);
+  msgq_list_free(page);
+  return size;
+}
+
+/* What was stored before is read, and what all calls say agrees. */
+TEST_ALONE(D5_after_a_failed_flush_lists_and_counts_agree) {
+  struct scene scene;
+  msgq_conversation_page *conversations = NULL;
+  char copy[96];
+  begin_failed_flush(&scene);
+  for (int round = 0; round < 2; round++) {
+    CHECK_NUMBER(6, counts_of(&scene, "ana").queued);
+    CHECK_NUMBER(6, listed(&scene, "ana"));
+    CHECK_NUMBER(counts_of(&scene, NULL).queued, listed(&scene, NULL));
+    CHECK_NUMBER(counts_of(&scene, "ben").queued, listed(&scene, "ben"));
+    REQUIRE_OK(msgq_conversations(scene.queue, 0, 0, &conversations));
+    CHECK(msgq_conversations_size(conversations) >= 1);
+    msgq_conversations_free(conversations);
+    CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "m6"));
+    CHECK_RESULT(MSGQ_STORAGE, enqueue(&scene, "later"));
+  }
+  /* A copy of it is whole. */
+  snprintf(copy, sizeof copy, "%s", scene_file(&scene, "copy.db"));
+  REQUIRE_OK(msgq_backup(scene.queue, copy));
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  REQUIRE_OK(msgq_check(copy, &report));
+  CHECK(report.sound);
+  close_failed(&scene);
+  scene_open(&scene);
+  CHECK_NUMBER(6, listed(&scene, "ana"));
+  scene_end(&scene);
+}
+
 TEST_ALONE(D5_messages_acknowledged_before_a_failed_flush_survive) {
   struct scene scene;
   begin_failed_flush(&scene);

@@ -266,6 +266,14 @@ final class Database {
         changesAtBegin = sqlite3_total_changes(handle)
     }
 
+    /// After a failed flush: begins a transaction that is never committed, so that readers can derive what they need. Nothing of it is written:
+    /// its pages stay in the cache.
+    func beginUncommitted() throws(QueueError) {
+        guard sqlite3_get_autocommit(handle) != 0 else { return }
+        try execute("PRAGMA cache_spill = 0")
+        try execute("BEGIN")
+    }
+
     /// Commits the transaction. `durable`: its changes survive a power failure when this returns. After an error the transaction is rolled
     /// back; after the error `unknown` it may be committed all the same.
     func commit(durable: Bool) throws(QueueError) {
