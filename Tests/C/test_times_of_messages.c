@@ -155,9 +155,12 @@ TEST(H10_pages_continue_behind_a_time_and_a_sequence) {
   filter.after_time_ms = 1009;
   filter.limit = 1;
   msgq_page *page = NULL;
-  REQUIRE_OK(msgq_list(scene.queue, &filter, &page));
-  if (msgq_list_size(page) == 1) CHECK_NUMBER(1009, msgq_list_at(page, 0)->time_ms);
-  msgq_list_free(page);
+  for (int newest_first = 0; newest_first < 2; newest_first++) {
+    filter.newest_first = newest_first;
+    REQUIRE_OK(msgq_list(scene.queue, &filter, &page));
+    if (CHECK(msgq_list_size(page) == 1)) CHECK_NUMBER(1009, msgq_list_at(page, 0)->time_ms);
+    msgq_list_free(page);
+  }
   scene_end(&scene);
 }
 

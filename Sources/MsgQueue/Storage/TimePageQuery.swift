@@ -1,8 +1,11 @@
 /// The pages by time. They merge the rows in the indexes by time, the plain rows, whose order is that of their sequence numbers, and the rows
 /// that are not folded.
 extension PageQuery {
-    /// The place before the page.
-    private var cursor: TimePlace? { filter.afterTime == 0 ? nil : TimePlace(filter.afterTime, filter.after) }
+    /// The place before the page. Without a sequence number the page begins at the time, in both directions.
+    private var cursor: TimePlace? {
+        guard filter.afterTime != 0 else { return nil }
+        return TimePlace(filter.afterTime, filter.after == 0 && filter.newestFirst ? Int64.max : filter.after)
+    }
 
     /// Whether a place belongs to the page, if the page is long enough.
     private func isAfterCursor(_ place: TimePlace) -> Bool {
