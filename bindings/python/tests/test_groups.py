@@ -83,6 +83,10 @@ def test_I9_a_list_is_filtered_by_kind_and_code(queue: MessageQueue) -> None:
 
 
 def test_I9_a_group_is_retried_and_deleted(queue: MessageQueue) -> None:
+    # NONE is no kind: it must not select every failed message.
+    for call in (queue.clear_failed, queue.retry_all, queue.list):
+        with pytest.raises(InvalidError, match="got NONE"):
+            call(kind=FailureKind.NONE)
     assert queue.clear_failed(kind=FailureKind.SERVER, code=500) == 1
     assert queue.clear_failed("ben", kind=FailureKind.SERVER) == 1
     queue.set_transport(lambda _: Outcome.sent())

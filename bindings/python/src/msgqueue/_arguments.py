@@ -212,6 +212,8 @@ def failed(conversation: object, kind: object, code: object) -> _abi.Filter:
 
 def failure(wanted: _abi.Filter, kind: object, code: object) -> None:
     """Sets the kind and the code of failure of a filter (None: any)."""
+    if kind is not None and member("kind", kind, FailureKind) == FailureKind.NONE:
+        raise InvalidError("kind must be a kind of failure, or None for any, got NONE")
     wanted.failure_kind = 0 if kind is None else member("kind", kind, FailureKind)
     if code is not None:
         number = signed("code", code, values="-2147483648 to 2147483647")
