@@ -827,6 +827,33 @@ TEST(B1_X1_while_a_batch_waits_for_more_messages_explain_says_until_when) {
   scene_end(&scene);
 }
 
+/* What is sent without a run goes with the batch, also when a run has one message. */
+TEST(B1_X1_every_message_of_a_batch_that_waits_is_sent_with_it) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.direct = true;
+  scene.options.drain_batch = 1;
+  scene.options.online_debounce_ms = 0;
+  scene_open(&scene);
+  options.linger_ms = 30000;
+  options.max_messages = 3;
+  set_batches(&scene, &batcher, &options);
+  set_online(&scene);
+  int64_t before = wall_ms();
+  put_each(&scene, { "a", "ana", "s" }, { "b", "ben", "s" });
+  for (int index = 0; index < 2; index++) {
+    msgq_explanation explanation = explain(&scene, index == 0 ? "a" : "b");
+    CHECK_NUMBER(MSGQ_REASON_NEXT, explanation.reason);
+    CHECK(explanation.until_ms >= before + 29000 && explanation.until_ms <= wall_ms() + 30001);
+  }
+  put(&scene, "c", "cem", "s");
+  AWAIT(counts_of(&scene, NULL).sent == 3);
+  scene_end(&scene);
+}
+
 TEST(B1_wrong_options_are_refused_and_released) {
   struct scene scene;
   struct batcher batcher;

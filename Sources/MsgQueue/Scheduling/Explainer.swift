@@ -163,8 +163,8 @@ package struct Explainer<Queue: QueuedMessages> {
         let isInTurn = try !isWithinRun(head, scheduler)
         guard cause.isTimed else {
             let after = cause.reason == .storage ? scheduler.afterStorage(head, conversation) : .next
-            // Others may take the room in the batch that waits for more messages.
-            let until = cause.reason == .next && isInTurn ? 0 : cause.until
+            // Others may use up the run of the batch that waits for more messages, except for what is sent without a run.
+            let until = cause.reason == .next && isInTurn && !scheduler.startsUnasked(head, conversation) ? 0 : cause.until
             return Wait(reason: cause.reason, until: until, after: after, isInTurn: isInTurn, isEnding: cause.isEnding)
         }
         let isInRound = scheduler.isInRound(scheduler.withExpectedDue(head, now), conversation, now)
