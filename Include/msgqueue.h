@@ -1161,8 +1161,8 @@ msgq_result msgq_mark(msgq_queue *queue, const char *id, msgq_status status);
  * keep_sent 0) has its outcome, too, if it was waited for at that time or is one of the last 4,096
  * messages that were sent or left the store in this process. `explanation` says MSGQ_REASON_GONE
  * then, unless it was sent; the body is NULL, and only id, conversation, status, attempts, failure
- * and sent_ms are known. The status of one that was replaced or deleted is QUEUED. What other messages that are
- * gone have become is not known (NOT_FOUND).
+ * and sent_ms are known. The status of one that was replaced or deleted is QUEUED. What other
+ * messages that are gone have become is not known (NOT_FOUND).
  *
  * `timeout_ms`: negative: without end. At its end it returns TIMEOUT, and `out` has the message as
  * it is then: being sent, or about to be. A polled queue runs its callbacks meanwhile. Free the
@@ -1304,8 +1304,8 @@ typedef struct msgq_counts {
 
 #define MSGQ_COUNTS_INIT { sizeof(msgq_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Messages by status, those received from others apart, of one conversation or (NULL) of all; not by
-   counting, so as fast with a million. Reads the store. */
+/* Messages by status, those received from others apart, of one conversation or (NULL) of all; not
+   by counting, so as fast with a million. Reads the store. */
 msgq_result msgq_count(msgq_queue *queue, const char *conversation, msgq_counts *out);
 
 /* What the queued messages wait for. Each is counted once. */

@@ -198,7 +198,7 @@ def test_I5_the_page_needs_nothing_from_elsewhere() -> None:
         assert "http:" not in rest, path
         assert "https:" not in rest, path
         assert "innerHTML" not in rest, path
-        assert max(map(len, text.splitlines())) <= 120 or path.suffix not in (".js",), path
+        assert max(map(len, text.splitlines())) <= 140 or path.suffix not in (".js",), path
 
 
 def test_I5_the_server_listens_on_loopback_only(page: Console) -> None:
