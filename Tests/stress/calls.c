@@ -168,7 +168,7 @@ static void wait_a_little(struct side *side, msgq_queue *queue, unsigned *seed, 
 /* Records a message, or updates it. Several threads do so with one id; body and metadata are always those of one call. */
 static void change_received(msgq_queue *queue, unsigned *seed) {
   char id[16], value[16];
-  snprintf(id, sizeof id, "r%d", rand_r(seed) % 20);
+  snprintf(id, sizeof id, "changed%d", rand_r(seed) % 20);
   snprintf(value, sizeof value, "%d", rand_r(seed));
   msgq_pair pair = { "copy", value };
   msgq_message *message = NULL;
