@@ -87,11 +87,11 @@ private struct BatchLayout: Sendable {
         let outcomes = block.reserve(UInt64.self, count: deliveries.count * outcomeSize / 8).map { UnsafeMutableRawPointer($0) }
         var blank = defaultOutcome
         blank.struct_size = UInt32(min(outcomeSize, MemoryLayout<msgq_outcome>.stride))
-        var conversation: (text: String, pointer: UnsafePointer<CChar>?)?
+        // Names are compared by their bytes: texts that are canonically equivalent are equal.
+        var conversation: (name: Name, pointer: UnsafePointer<CChar>?)?
         for (index, delivery) in deliveries.enumerated() {
-            if conversation?.text != delivery.conversation {
-                conversation = (delivery.conversation, block.string(delivery.conversation))
-            }
+            let name = Name(delivery.conversation)
+            if conversation?.name != name { conversation = (name, block.string(delivery.conversation)) }
             let (id, metadata, body) = (block.string(delivery.id), block.pairs(delivery.pairs), block.bytes(delivery.body))
             guard let array, let outcomes else { continue }
             let value = msgq_delivery(

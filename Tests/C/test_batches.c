@@ -854,6 +854,28 @@ TEST(B1_X1_every_message_of_a_batch_that_waits_is_sent_with_it) {
   scene_end(&scene);
 }
 
+/* Names are compared by their bytes, also where two look the same. */
+static void check_names(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  atomic_int *wrong = context;
+  for (size_t index = 0; index < count; index++) {
+    if (strncmp(deliveries[index].body, deliveries[index].conversation, deliveries[index].body_size) != 0) atomic_fetch_add(wrong, 1);
+    outcomes[index].verdict = MSGQ_VERDICT_SENT;
+  }
+}
+
+TEST(B1_each_message_of_a_batch_has_the_name_of_its_conversation) {
+  static const char composed[] = "caf\xc3\xa9", decomposed[] = "cafe\xcc\x81";
+  struct scene scene;
+  atomic_int wrong = 0;
+  scene_begin_open(&scene);
+  put_each(&scene, { "a", composed, composed }, { "b", decomposed, decomposed }, { "c", composed, composed });
+  const msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, check_names, &wrong, NULL, &options));
+  CHECK_NUMBER(3, drain(&scene).sent);
+  CHECK_NUMBER(0, atomic_load(&wrong));
+  scene_end(&scene);
+}
+
 TEST(B1_wrong_options_are_refused_and_released) {
   struct scene scene;
   struct batcher batcher;

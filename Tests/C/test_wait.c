@@ -427,6 +427,70 @@ TEST(M14_a_message_that_a_call_for_many_deleted_is_known) {
   scene_end(&scene);
 }
 
+/* Ids are compared by their bytes, also where two look the same. */
+TEST(M14_a_wait_is_not_ended_by_a_message_whose_id_looks_the_same) {
+  static const char composed[] = "caf\xc3\xa9", decomposed[] = "cafe\xcc\x81";
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.keep_sent = 0;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  put(&scene, composed, "ana", "1");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  CHECK_RESULT(MSGQ_NOT_FOUND, wait_for(&scene, decomposed, 0).result);
+  put(&scene, decomposed, "ana", "2");
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, wait_for(&scene, decomposed, 0).status);
+  REQUIRE_OK(msgq_delete(scene.queue, decomposed));
+  check_outcome(&scene, decomposed, MSGQ_STATUS_QUEUED, MSGQ_REASON_GONE);
+  check_outcome(&scene, composed, MSGQ_STATUS_SENT, MSGQ_REASON_NONE);
+  scene_end(&scene);
+}
+
+/* An id that is not remembered may be used again; what became of the earlier message says nothing of the later one. */
+TEST(M14_a_message_with_a_used_id_is_another_one) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.keep_sent = 0;
+  scene.options.remember_ids_ms = 0;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  put(&scene, "a", "ana", "1");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  check_outcome(&scene, "a", MSGQ_STATUS_SENT, MSGQ_REASON_NONE);
+  put(&scene, "a", "ana", "2");
+  REQUIRE_OK(msgq_delete(scene.queue, "a"));
+  check_outcome(&scene, "a", MSGQ_STATUS_QUEUED, MSGQ_REASON_GONE);
+  scene_end(&scene);
+}
+
+/* The time at which a message becomes failed is no change of the one behind it, which can start then. */
+TEST(M14_a_wait_behind_a_message_whose_attempt_times_out_ends_then) {
+  static const int64_t ladder[] = { 600000 };
+  struct scene scene;
+  struct stub stub;
+  struct waiting waiting;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = 2;
+  scene.options.attempt_timeout_ms = 300;
+  set_ladder(&scene, ladder, 1);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  stub_open(&stub, &scene);
+  set_online(&scene);
+  put(&scene, "a", "ana", "1");
+  pause_ms(4);
+  put_each(&scene, { "b", "ben", "2" }, { "behind", "ben", "3" });
+  AWAIT(atomic_load(&stub.calls) == 2);
+  int64_t start = steady_ms();
+  waiting_begin(&waiting, &scene, "behind");
+  struct outcome outcome = waiting_end(&waiting);
+  CHECK(outcome.result == MSGQ_OK && outcome.reason == MSGQ_REASON_BEHIND);
+  CHECK(steady_ms() - start < check_times(450, 5000));
+  scene_end(&scene);
+}
+
 /* A receipt is no end: it takes no place of one, and the attempts stay known. */
 TEST(M14_H12_receipts_leave_what_is_known_of_messages_that_are_gone) {
   enum { old = 5000 };

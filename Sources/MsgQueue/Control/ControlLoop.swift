@@ -286,7 +286,8 @@ final class ControlLoop: @unchecked Sendable {
 
     private func publish(_ event: Event, _ at: Int64) {
         let name = EventName(event)
-        let subscribers = clients.filter { $0.subscription?.contains(name) ?? false }
+        // Every subscriber must know that events were lost.
+        let subscribers = clients.filter { client in client.subscription.map { $0.contains(name) || name == .resync } ?? false }
         guard !subscribers.isEmpty else { return }
         let now = now
         for client in subscribers where client.interval > 0 {

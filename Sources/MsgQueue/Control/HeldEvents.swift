@@ -5,7 +5,7 @@ struct HeldEvents {
     static let mostOfMessages = 200
 
     private enum Key: Hashable {
-        case status(String)
+        case status(Name)
         case resync, summary, connectivity, prompt, progress
     }
 
@@ -56,11 +56,11 @@ struct HeldEvents {
 
     private static func key(_ event: Event) -> Key? {
         switch event {
-        case .status(let change): .status(change.id)
+        case .status(let change): .status(Name(change.id))
         case .resync: .resync
         case .summary: .summary
         case .connectivity: .connectivity
-        case .prompt, .promptWithdrawn: .prompt
+        case .prompt, .promptChanged, .promptWithdrawn: .prompt
         case .drainProgress: .progress
         default: nil
         }
@@ -81,6 +81,7 @@ struct HeldEvents {
                 StatusChange(
                     id: last.id, conversation: last.conversation, from: first.from, to: last.to, attempt: last.attempt,
                     failure: last.failure, at: last.at))
+        case (.prompt, .promptChanged(let changed)): .prompt(changed)
         case (.resync(let first), .resync(let last)): .resync(lostEvents: first.addingClamped(last))
         default: later
         }

@@ -17,7 +17,7 @@ struct EndedMessages {
     private var endings: [Ending] = []
     private var next = 0
     /// The place of the last ending of each id.
-    private var places: [String: Int] = [:]
+    private var places: [Name: Int] = [:]
 
     mutating func note(_ event: Event) {
         switch event {
@@ -26,7 +26,7 @@ struct EndedMessages {
             guard let from = change.from, StatusRule.rank(change.to) >= StatusRule.rank(.sent) else { return }
             if StatusRule.rank(from) < StatusRule.rank(.sent) {
                 add(Ending(id: change.id, sent: change))
-            } else if let place = places[change.id] {
+            } else if let place = places[Name(change.id)] {
                 // Of a message that ended long ago, the store knows more.
                 endings[place].receipt = change.to
             }
@@ -36,34 +36,36 @@ struct EndedMessages {
         }
     }
 
+    /// Notes that a new message has this id.
+    mutating func forget(_ id: String) { places[Name(id)] = nil }
+
     /// Notes a message that a call for many removed.
     mutating func noteDeleted(_ id: String, _ conversation: String) {
         noteDeleted(id, conversation, .deleted(id: id, conversation: conversation))
     }
 
     private mutating func noteDeleted(_ id: String, _ conversation: String, _ event: Event) {
-        var ending = places[id].map { endings[$0] } ?? Ending(id: id)
-        // It may have been sent before. After it was gone, its id may have been used again.
-        if ending.end != nil { ending = Ending(id: id) }
+        var ending = places[Name(id)].map { endings[$0] } ?? Ending(id: id)
+        // It may have been sent before.
         ending.end = event
         add(ending)
     }
 
     private mutating func add(_ ending: Ending) {
         guard endings.count == Self.ceiling else {
-            places[ending.id] = endings.count
+            places[Name(ending.id)] = endings.count
             return endings.append(ending)
         }
         let oldest = endings[next].id
-        if places[oldest] == next { places[oldest] = nil }
+        if places[Name(oldest)] == next { places[Name(oldest)] = nil }
         endings[next] = ending
-        places[ending.id] = next
+        places[Name(ending.id)] = next
         next = (next + 1) % Self.ceiling
     }
 
     /// Returns what is known of the message with this id; nil: it is not among them.
     func message(_ id: String) -> Message? {
-        guard let ending = places[id].map({ endings[$0] }) else { return nil }
+        guard let ending = places[Name(id)].map({ endings[$0] }) else { return nil }
         if let sent = ending.sent { return Message(sent: sent, ending.receipt ?? sent.to) }
         return ending.end.flatMap { Message(gone: $0) }
     }

@@ -54,6 +54,7 @@ final class EventDelivery {
 
     /// Adds the event of a message that was enqueued or recorded.
     func appeared(_ message: StoredBatch.Message, as status: MessageStatus, at now: Int64) {
+        if message.isNamed { waits.noteStored(message.id) }
         watches.changed()
         observer?.receive(.appeared(message.id, message.draft.conversation, as: status, at: now), at: now)
         guard handler != nil else { return }

@@ -13,12 +13,12 @@ final class Waits {
     private static let sweepShare: Int64 = 10
 
     private let context: EngineContext
-    private var waiters: [String: [Waiter]] = [:]
+    private var waiters: [Name: [Waiter]] = [:]
     private var ended = EndedMessages()
     /// The ids of messages that an event has named.
-    private var due: Set<String> = []
+    private var due: Set<Name> = []
     /// The ids that are left of an examination of all, and when it began (monotonic).
-    private var sweep: [String] = []
+    private var sweep: [Name] = []
     private var sweepBegan: Int64 = 0
     /// When the next one may begin (monotonic).
     private var sweepAt: Int64 = 0
@@ -34,14 +34,19 @@ final class Waits {
         let endedID = event.endedID
         ended.note(event)
         guard !waiters.isEmpty else { return }
-        if case .status(let change) = event {
+        switch event {
+        case .status(let change):
             noteChange(of: change.id)
-        } else if let endedID {
-            noteChange(of: endedID)
-        } else {
+            // Others may wait behind it.
+            if change.from != nil { isChanged = true }
+        default:
+            if let endedID { noteChange(of: endedID) }
             isChanged = true
         }
     }
+
+    /// Notes a message that was stored under an id that the host has given, and that an earlier one may have had.
+    func noteStored(_ id: String) { ended.forget(id) }
 
     /// Notes messages that a call for many deleted: it has one event for all.
     func noteDeleted(_ ids: some Collection<(id: String, conversation: String)>) {
@@ -49,7 +54,8 @@ final class Waits {
     }
 
     private func noteChange(of id: String) {
-        if waiters[id] != nil { due.insert(id) }
+        let name = Name(id)
+        if waiters[name] != nil { due.insert(name) }
     }
 
     /// Returns what is known of a message that is gone; nil: it was not among the last ones.
@@ -58,13 +64,14 @@ final class Waits {
     // MARK: Waiters
 
     func add(_ waiter: Waiter) {
-        waiters[waiter.id, default: []].append(waiter)
+        waiters[Name(waiter.id), default: []].append(waiter)
         firstDeadline = min(firstDeadline, waiter.deadline ?? Int64.max)
     }
 
     func remove(_ waiter: Waiter) {
-        waiters[waiter.id]?.removeAll { $0 === waiter }
-        if waiters[waiter.id]?.isEmpty == true { waiters[waiter.id] = nil }
+        let name = Name(waiter.id)
+        waiters[name]?.removeAll { $0 === waiter }
+        if waiters[name]?.isEmpty == true { waiters[name] = nil }
     }
 
     /// Waits for the end of a wait, and takes the lock for that. In a polled queue this thread runs the callbacks unless another one does.
@@ -123,7 +130,7 @@ final class Waits {
             isChanged = true
         }
         while let id = due.popFirst() ?? sweep.popLast() {
-            if let found = ending(id, false) {
+            if let found = ending(id.text, false) {
                 for waiter in waiters.removeValue(forKey: id) ?? [] { end(waiter, found.map { Waiter.Ending(message: $0) }) }
             }
             guard context.ports.mono() - began < Self.longestStep else { break }

@@ -8,6 +8,21 @@ import Testing
         .status(StatusChange(id: id, conversation: "ana", from: from, to: to, attempt: 1, failure: nil, at: 5))
     }
 
+    @Test func I3_ids_that_look_the_same_are_different_and_a_prompt_is_joined_with_its_changes() {
+        var held = HeldEvents()
+        let first = Prompt(messages: 3, bytes: 3, oldestAt: 0, conversations: 1, timeout: 1)
+        let last = Prompt(messages: 5, bytes: 5, oldestAt: 0, conversations: 1, timeout: 1)
+        held.add(status("caf\u{e9}", nil, .queued), at: 1)
+        held.add(.prompt(first), at: 2)
+        held.add(status("cafe\u{301}", nil, .queued), at: 3)
+        held.add(.promptChanged(last), at: 4)
+        held.add(.promptChanged(first), at: 5)
+        #expect(held.take().map { EventName($0.event) } == [.status, .status, .prompt])
+        held.add(.promptChanged(last), at: 6)
+        held.add(.promptChanged(first), at: 7)
+        #expect(held.take().map(\.event) == [.promptChanged(first)])
+    }
+
     @Test func I3_events_about_the_same_thing_become_one() {
         var held = HeldEvents()
         #expect(held.isEmpty)
