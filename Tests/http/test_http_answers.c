@@ -1,7 +1,11 @@
 /* bindings/c/http.c: what is sent, and what the answers and failures of a server become. */
+#include <arpa/inet.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "site.h"
@@ -197,6 +201,48 @@ TEST(B2_http_a_connection_that_is_cut_may_have_arrived) {
   struct attempt found = site_try(&site, NULL, NULL);
   if (!CHECK(found.outcome == MSGQ_ATTEMPT_RETRY && found.kind == MSGQ_FAILURE_NETWORK)) print("closing", &found);
   CHECK_NUMBER(2, site_count(&site, "\tPOST "));
+  site_end(&site);
+}
+
+/* Answers the first request, reads the second one on the same connection, and stops. */
+static void *stop_after_a_request(void *context) {
+  static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+  int listener = *(int *)context, client = accept(listener, NULL, NULL);
+  char text[4096];
+  for (int requests = 0; requests < 2; requests++) {
+    size_t size = 0;
+    ssize_t got;
+    do {
+      got = recv(client, text + size, sizeof text - 1 - size, 0);
+      if (got > 0) size += (size_t)got;
+      text[size] = '\0';
+    } while (got > 0 && strstr(text, "hello") == NULL);
+    if (requests == 0) (void)!write(client, answer, sizeof answer - 1);
+  }
+  close(listener);
+  close(client);
+  return NULL;
+}
+
+/* libcurl connects again then, which fails: the server may have the message all the same. */
+TEST(B2_http_a_server_that_stops_after_it_read_a_request_may_have_it) {
+  struct site site;
+  struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+  socklen_t length = sizeof address;
+  pthread_t thread;
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
+  REQUIRE(getsockname(listener, (struct sockaddr *)&address, &length) == 0);
+  REQUIRE(pthread_create(&thread, NULL, stop_after_a_request, &listener) == 0);
+  site_begin(&site);
+  site_use_port(&site, "http", ntohs(address.sin_port), "/");
+  put(&site.scene, "first", "ana", "hello");
+  CHECK_NUMBER(1, drain(&site.scene).sent);
+  put(&site.scene, "second", "ana", "hello");
+  drain(&site.scene);
+  pthread_join(thread, NULL);
+  struct attempt found = attempt_of(&site, "second");
+  if (!CHECK(is(&found, MSGQ_FAILURE_NETWORK, MSGQ_ARRIVAL_PERHAPS))) print("second", &found);
   site_end(&site);
 }
 

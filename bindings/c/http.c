@@ -795,7 +795,11 @@ static void judge_failure(struct transfer *transfer, CURLcode code, bool not_sen
   case CURLE_COULDNT_RESOLVE_PROXY:
   case CURLE_COULDNT_RESOLVE_HOST:
   case CURLE_COULDNT_CONNECT:
-  case CURLE_SSL_CERTPROBLEM: /* of the client */ set_offline(transfer, text); break;
+  case CURLE_SSL_CERTPROBLEM: /* of the client */
+    /* After a request on a connection that ended without an answer, libcurl connects again. */
+    if (not_sent) set_offline(transfer, text);
+    else set_retry(transfer, MSGQ_FAILURE_NETWORK, false, text);
+    break;
   case CURLE_OPERATION_TIMEDOUT:
     set_retry(transfer, MSGQ_FAILURE_TIMEOUT, not_sent, text);
     break;
