@@ -249,6 +249,36 @@ TEST(H13_nothing_of_a_conversation_starts_while_it_is_deleted) {
   scene_end(&scene);
 }
 
+/* The end of a deletion is no trigger, and nobody paused anything. */
+TEST(H13_M8_a_deletion_starts_no_other_message_and_is_no_pause) {
+  struct scene scene;
+  struct stub stub;
+  struct deletion deletion;
+  uint64_t count = 1;
+  size_t stored = (size_t)check_times(10000, 1000);
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.drain_batch = 2;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene_open(&scene);
+  put_numbered(&scene, "ben", "b", 6);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  set_online(&scene);
+  AWAIT(counts_of(&scene, NULL).sent == 2 && state_of(&scene).in_flight == 0);
+  REQUIRE_OK(msgq_delete_conversation(scene.queue, "nobody", &count));
+  CHECK_NUMBER(0, count);
+  put_numbered(&scene, "ana", "m", stored);
+  begin_deletion(&deletion, &scene);
+  while (!atomic_load(&deletion.has_ended)) {
+    msgq_state state = state_of(&scene);
+    CHECK(state.paused_conversations == 0 && state.reason != MSGQ_REASON_PAUSED);
+  }
+  pthread_join(deletion.thread, NULL);
+  pause_ms(50);
+  CHECK_NUMBER(2, counts_of(&scene, NULL).sent);
+  scene_end(&scene);
+}
+
 TEST(H13_what_replaces_a_message_meanwhile_is_not_deleted) {
   struct scene scene;
   struct deletion deletion;

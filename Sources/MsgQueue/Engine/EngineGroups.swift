@@ -38,7 +38,7 @@ extension QueueReader {
         let scheduler = context.core.scheduler
         var waiting = Waiting()
         waiting.queued = writes.counts.queued
-        let conversations = scheduler.pausedConversations
+        let conversations = scheduler.conversationsPausedByName
         if scheduler.isPaused {
             waiting.paused = waiting.queued
         } else {
@@ -53,7 +53,7 @@ extension QueueReader {
     func waitingPage(_ filter: Filter) -> WaitingPage {
         let scheduler = context.core.scheduler
         // While the queue is paused all messages wait for its end.
-        return WaitingPage(filter, after: ports.moment.wall, excluding: scheduler.isPaused ? nil : scheduler.pausedConversations)
+        return WaitingPage(filter, after: ports.moment.wall, excluding: scheduler.isPaused ? nil : scheduler.conversationsPausedByName)
     }
 
     func step(_ page: inout WaitingPage) throws(QueueError) -> Bool {
@@ -68,7 +68,7 @@ extension QueueReader {
         let sending = writes.sendingSequences
         guard !scheduler.isPaused else { return try store.page(filter, sending: sending, damaged: report) }
         var found: [Int64] = []
-        for name in scheduler.pausedConversations where filter.conversation == nil || filter.conversation == name.text {
+        for name in scheduler.conversationsPausedByName where filter.conversation == nil || filter.conversation == name.text {
             var page = filter
             page.conversation = name.text
             found += try store.sequences(page, sending: sending)

@@ -22,7 +22,7 @@ extension Scheduler {
             if !hasTransport { return (.noTransport, 0) }
             if !network.isOnline { return (.offline, 0) }
         }
-        if isPaused(conversation) { return (.paused, 0) }
+        if isPaused || isPaused(byName: conversation) { return (.paused, 0) }
         if isForced(head.sequence) { return (lanes[conversation]?.flight == nil ? .next : .behind, 0) }
         if lanes[conversation]?.flight != nil { return (.behind, 0) }
         if isInRound(head, conversation, now), now.mono >= receiverHoldUntil {

@@ -64,6 +64,11 @@ extension Scheduler {
         removals[conversation]?.isPausedAfterwards ?? pausedConversations.contains(conversation)
     }
 
+    /// The conversations that somebody paused, without those that are only held by a removal.
+    package var conversationsPausedByName: Set<Name> {
+        removals.isEmpty ? pausedConversations : pausedConversations.filter(isPaused(byName:))
+    }
+
     package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
         let was: Bool
         if let conversation {
@@ -97,7 +102,11 @@ extension Scheduler {
         guard var removal = removals[conversation] else { return }
         removal.calls &-= 1
         removals[conversation] = removal.calls > 0 ? removal : nil
-        if removal.calls == 0, !removal.isPausedAfterwards { _ = resume(conversation, now) }
+        guard removal.calls == 0, !removal.isPausedAfterwards else { return }
+        // It was not paused: its end is no trigger.
+        pausedConversations.remove(conversation)
+        round?.restart()
+        schedule(conversation, now)
     }
 
     /// Whether a call is deleting this message.
@@ -256,7 +265,7 @@ extension Scheduler {
 
     /// Whether a message enqueued now is sent directly; nil: if the store has no other queued message of its conversation.
     package func goesDirect(_ conversation: Name) -> Bool? {
-        guard direct, mayStart, !pausedConversations.contains(conversation), blocks[conversation] == nil else { return false }
+        guard direct, mayStart, !isPaused(byName: conversation), blocks[conversation] == nil else { return false }
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
         if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }

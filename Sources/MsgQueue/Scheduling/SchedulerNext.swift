@@ -101,10 +101,10 @@ extension Scheduler {
 
     /// Whether all that is queued belongs to paused conversations.
     private func isHeldByPauses(_ session: Session) -> Bool {
-        if let conversation = session.conversation { return pausedConversations.contains(conversation) }
+        if let conversation = session.conversation { return isPaused(byName: conversation) }
         guard scanComplete, !pausedConversations.isEmpty else { return false }
         let held = lanes.filter { $0.value.hasMessages }
-        return !held.isEmpty && held.keys.allSatisfy(pausedConversations.contains)
+        return !held.isEmpty && held.keys.allSatisfy(isPaused(byName:))
     }
 
     /// The next manual request whose conversation is free.
