@@ -26,6 +26,8 @@ final class PromptCount {
 
     private struct Work {
         let version: Scheduler.PromptVersion
+        /// `Store.discardedSums` when it began.
+        let sums: Int
         var steps = 0
         /// When the last step was (monotonic), and how long all of them took, in nanoseconds.
         var steppedAt: Int64 = 0
@@ -83,12 +85,12 @@ final class PromptCount {
         if scheduler.sendsNothing(now) {
             work = nil
             return context.core.promptCounted(
-                prompt(Found(), Work(version: version), 0), version, changesAt: scheduler.holdEnd(now), now)
+                prompt(Found(), Work(version: version, sums: store.discardedSums), 0), version, changesAt: scheduler.holdEnd(now), now)
         }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepTime }
-        // A count that was interrupted begins again.
-        if let work, now.mono.subtractingClamped(work.steppedAt) > Self.longestPause { self.work = nil }
+        // A count that was interrupted begins again, and one whose sums a rollback has discarded.
+        if let work, now.mono.subtractingClamped(work.steppedAt) > Self.longestPause || work.sums != store.discardedSums { self.work = nil }
         if work == nil, try readSums(now, while: isTimeLeft) { work = try begin(now) }
         guard var work else { return nil }
         self.work = nil
@@ -111,7 +113,9 @@ final class PromptCount {
             work: duration, now)
     }
 
-    private var version: Scheduler.PromptVersion { .init(changes: scheduler.promptChanges, commits: store.commits) }
+    private var version: Scheduler.PromptVersion {
+        .init(changes: scheduler.promptChanges, commits: store.commits)
+    }
 
     /// Reads the sums, so that the first count need not. Returns false until they are complete.
     func prepare(_ now: Moment) throws(QueueError) -> Bool {
@@ -125,7 +129,7 @@ final class PromptCount {
     }
 
     private func begin(_ now: Moment) throws(QueueError) -> Work {
-        var work = Work(version: version)
+        var work = Work(version: version, sums: store.discardedSums)
         let expired = try store.expiredHeads(at: now.wall, limit: Self.mostExpired)
         for (conversation, head) in expired { work.expired[conversation, default: [:]][head.sequence] = head }
         work.isExpiring = expired.count == Self.mostExpired

@@ -51,6 +51,8 @@ package final class Store {
     var excess: [Int64] = []
     var unsettled = Unsettled()
     package internal(set) var unsentSums = UnsentSums()
+    /// How often the sums were discarded, to be read again.
+    package private(set) var discardedSums = 0
     /// Rows up to this one are not in the index of the history. 0 except in an older store.
     var historyAfter: Int64 = 0
     /// The bulk insertion in the current transaction.
@@ -477,13 +479,18 @@ package final class Store {
         undo()
     }
 
+    func discardUnsentSums(at now: Int64? = nil) {
+        unsentSums = now.map { UnsentSums(at: $0) } ?? UnsentSums()
+        discardedSums &+= 1
+    }
+
     private func undo() {
         if let old = atBegin {
             (nextSequence, state, comparison, check, requestedCheck) = (old.next, old.state, old.comparison, old.check, old.requestedCheck)
             historyAfter = old.historyAfter
         }
         // They are read again.
-        if unsentSums.isTouched { unsentSums = UnsentSums() }
+        if unsentSums.isTouched { discardUnsentSums() }
         ageSearch = AgeSearch()
         excess = []
         (changedCounts, removedNewest, changedTimes, failureChanges) = ([:], [:], [], FailureChanges())

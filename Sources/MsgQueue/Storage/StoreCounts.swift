@@ -246,7 +246,7 @@ extension Store {
         comparison?.finish()
         check?.rebuilt()
         requestedCheck?.rebuilt()
-        unsentSums = UnsentSums()
+        discardUnsentSums()
         try arrangeTimes()
         try rebuildConversations()
         try rebuildHistory()
@@ -279,7 +279,7 @@ extension Store {
         } catch {
             guard error.code == .corrupt, !error.isIndex else { throw error }
             try verifyCounts(forDamaged: row)
-            unsentSums = UnsentSums()
+            discardUnsentSums()
             return false
         }
     }

@@ -8,7 +8,7 @@ extension Store {
     package func readUnsentSums(at now: Int64) throws(QueueError) -> Bool {
         if isInTransaction { unsentSums.isTouched = true }
         // After the clock was set back, messages are scheduled again.
-        if now < unsentSums.border.time || unsentSums.readThrough == .start { unsentSums = UnsentSums(at: now) }
+        if now < unsentSums.border.time || unsentSums.readThrough == .start { discardUnsentSums(at: now) }
         guard unsentSums.readThrough == .end else {
             let rows = try deferred(after: unsentSums.readThrough, until: Int64.max)
             unsentSums.read(rows, areFailed: false, complete: rows.count < Self.sumStep)
