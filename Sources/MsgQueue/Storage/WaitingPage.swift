@@ -16,7 +16,9 @@ package struct WaitingPage {
         (self.filter, self.now, self.excluded) = (filter, now, excluded)
         self.filter.statuses = StatusSet(.queued)
         if filter.newestFirst {
-            place = filter.afterTime == 0 ? TimePlace(Int64.max, Int64.max) : TimePlace(filter.afterTime, filter.after)
+            // Without a sequence number the page begins at the time.
+            let last = filter.after == 0 ? Int64.max : filter.after
+            place = filter.afterTime == 0 ? TimePlace(Int64.max, Int64.max) : TimePlace(filter.afterTime, last)
         } else {
             place = filter.afterTime > now ? TimePlace(filter.afterTime, filter.after) : TimePlace(now, Int64.max)
         }
