@@ -125,7 +125,7 @@ final class Changes {
             guard error.isFull else { throw error }
             // On a full disk a few at a time need less room in the write-ahead log, which is checkpointed in between. If this fails, some
             // of the messages may already be deleted.
-            defer { events.countsChanged() }
+            defer { clearedInPart(name) }
             while try deleting({ (note) throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4, note) }) > 0 {}
             try clear(name, flights, isTried: false)
         }
@@ -134,6 +134,14 @@ final class Changes {
         context.core.scheduler.cleared(name, context.ports.moment)
         for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
         events.emit(.cleared(conversation: conversation))
+        events.countsChanged()
+    }
+
+    /// Tells the scheduler that some of the messages are gone.
+    private func clearedInPart(_ name: Name?) {
+        context.core.scheduler.forgetBacklog(context.ports.moment)
+        for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
+        store.scrub()
         events.countsChanged()
     }
 
