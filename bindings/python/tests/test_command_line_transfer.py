@@ -490,3 +490,24 @@ def test_H10_H14_an_import_keeps_times_and_titles(store: Path, target: Path) -> 
     assert [row["id"] for row in rows] == ["q", "p"]
     rows = msgq("conversations", target, "--order", "time", "--json").rows
     assert [(row["name"], row["title"]) for row in rows] == [("ben", "Benno"), ("ana", "Ana")]
+
+
+def test_H10_I4_a_wrong_title_is_reported_and_ends_no_import(target: Path) -> None:
+    lines = [
+        line(id="a", conversation="ana", conversation_title="A\nna"),
+        line(id="b", conversation="ben", conversation_title="B" * 2_000_000),
+        # A line that is refused gives no title, neither to its own conversation nor to one that exists.
+        line(id="c", conversation="c" * 300, conversation_title="C"),
+        line(id="d", conversation="dora", conversation_title="Dora"),
+        line(id="e", conversation="dora", conversation_title="Other", priority=101),
+        line(id="f", conversation="dora", conversation_title="Other", priority="high"),
+        line(id="g", conversation="eva", status="delivered", sender="Eva", conversation_title="Eva"),
+    ]
+    done = msgq("import", target, "-", "--json", input=b"".join(lines), fails=1)
+    assert done.rows == [{"new": 4, "known": 0, "skipped": 0, "wrong": 5, "blank": 0}]
+    assert [each.split(":")[1] for each in done.errors.splitlines() if " line " in each] == [
+        f" line {number}" for number in (3, 5, 6, 1, 2)
+    ]
+    rows = msgq("conversations", target, "--json").rows
+    titles = {row["name"]: row["title"] for row in rows}
+    assert titles == {"ana": None, "ben": None, "dora": "Dora", "eva": "Eva"}

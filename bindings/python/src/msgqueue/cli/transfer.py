@@ -146,8 +146,10 @@ class Import:
         self._waits_since = 0.0
         # When the store was opened, or lines were written, by the monotonic clock.
         self._used_at = 0.0
-        # Of the conversations whose messages were read.
-        self._titles: dict[str, str] = {}
+        # The conversation and the title of lines that are not accepted yet, by their number.
+        self._proposed: dict[int, tuple[str, str]] = {}
+        # Of the conversations of accepted lines: the number of the last one that has a title, and the title.
+        self._titles: dict[str, tuple[int, str]] = {}
         self.new: int = 0
         self.known: int = 0
         self.skipped: int = 0
@@ -241,12 +243,14 @@ class Import:
         try:
             message = _parsed(line)
             if title := message.get("conversation_title"):
-                self._titles[message.get("conversation") or ""] = title
+                self._proposed[number] = (message.get("conversation") or "", title)
             if message.get("sender") is not None:
                 self._flush()
                 self._record(number, message)
+                self._accept(number)
             elif message["status"] in _HISTORY:
                 self.skipped += 1
+                self._accept(number)
             elif len(line) > _ALONE:
                 self._flush()
                 self._alone(number, _draft(message))
@@ -293,6 +297,7 @@ class Import:
             raise answer
         else:
             self.new += 1
+        self._accept(number)
 
     def _record(self, number: int, message: dict[str, Any]) -> None:
         fields = {name: message.get(name) for name in ("conversation", "sender", "metadata")}
@@ -322,12 +327,26 @@ class Import:
             self.new += 1
 
     def _set_titles(self) -> None:
-        for conversation, title in self._titles.items():
-            # Of some conversations only sent messages were read, which are skipped.
-            with suppress(NotFoundError):
-                self._session.call("set_title", conversation=conversation, title=title)
+        for conversation, (number, title) in self._titles.items():
+            try:
+                # Of some conversations only sent messages were read, which are skipped.
+                with suppress(NotFoundError):
+                    self._session.call("set_title", conversation=conversation, title=title)
+            except InvalidError as problem:
+                self._refuse(number, problem)
+            except TooLargeError as problem:
+                # A line that is longer than the owner reads ends the connection.
+                self._refuse(number, problem)
+                self._session.reconnect()
+
+    def _accept(self, number: int) -> None:
+        """Keeps the title of a line, unless the line was refused."""
+        if number in self._proposed:
+            conversation, title = self._proposed.pop(number)
+            self._titles[conversation] = (number, title)
 
     def _refuse(self, number: int, problem: Exception) -> None:
+        self._proposed.pop(number, None)
         self.wrong += 1
         self._progress.end()
         note(f"line {number}: {exits.text_of(problem)}")
