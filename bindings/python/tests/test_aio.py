@@ -611,6 +611,34 @@ def test_A6_a_drain_that_joins_another_has_its_own_timeout(store: Path, receiver
     in_loop(test())
 
 
+def test_the_report_of_a_drain_inside_an_attempt_counts_what_it_drains(store: Path) -> None:
+    async def main() -> None:
+        reports: list[Report] = []
+
+        async def transport(delivery: Delivery) -> Outcome:
+            if delivery.text == "fails":
+                return Outcome.reject()
+            reports.append(await queue.drain(conversation="ana"))
+            reports.append(await queue.drain())
+            return Outcome.sent()
+
+        async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
+            for conversation in ("ana", "ben"):
+                await queue.enqueue("fails", conversation=conversation)
+            assert (await queue.drain()).failed == 2
+            await queue.pause("ben")
+            await queue.enqueue("sent", conversation="ana")
+            for _ in range(3):
+                await queue.enqueue("waits", conversation="ben")
+            assert (await queue.drain()).sent == 1
+        assert [(each.stop, each.remaining, each.remaining_failed) for each in reports] == [
+            (Stop.STARTED, 1, 1),
+            (Stop.STARTED, 4, 2),
+        ]
+
+    asyncio.run(main())
+
+
 def test_a_drain_inside_an_attempt_only_starts(store: Path) -> None:
     async def test() -> None:
         reports: list[Report] = []

@@ -14,7 +14,7 @@ from ._poll_threads import PollThreads
 from ._queries import Queries
 from .enums import Result, Stop
 from .errors import StorageError
-from .models import Report
+from .models import Counts, Report
 
 # Milliseconds between two checks for signals while the main thread polls.
 _SIGNAL_INTERVAL = 200
@@ -155,11 +155,16 @@ class Drains:
         counts = self._queries.counts(conversation)
         if not threads.drain_later(options):
             raise StorageError("no thread left for a drain")
-        return Report(
-            Stop.STARTED,
-            sent=0,
-            failed=0,
-            discarded=0,
-            remaining=counts.queued + counts.sending,
-            remaining_failed=counts.failed,
-        )
+        return started(counts)
+
+
+def started(counts: Counts) -> Report:
+    """Returns the report of a drain that was only started, when there were so many messages."""
+    return Report(
+        Stop.STARTED,
+        sent=0,
+        failed=0,
+        discarded=0,
+        remaining=counts.queued + counts.sending,
+        remaining_failed=counts.failed,
+    )

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from .. import _abi
 from .._callbacks import EventHandler
-from ..enums import Stop
+from .._drains import started
 from ..errors import ClosedError, ConflictError, ForkedError
 from ..models import Message, Report
 from ..queue import MessageQueue
@@ -212,9 +212,10 @@ def _end(waiter: asyncio.Future[Message], found: Message | BaseException) -> Non
 
 
 def _start_drain(queue: MessageQueue, options: _abi.DrainOptions) -> Report:
-    counts = queue.counts()
+    conversation: bytes | None = options.conversation
+    counts = queue.counts(None if conversation is None else conversation.decode())
     queue._drains.start(options, lambda _: None)
-    return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
+    return started(counts)
 
 
 def _close(queue: MessageQueue, timeout: float | None) -> BaseException | None:
