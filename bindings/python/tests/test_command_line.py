@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from command_line import HOSTILE, STANDARD, command, fill, hosted, msgq, statuses
-from msgqueue import Connectivity, MessageQueue, Mode, Outcome, Status
-from support import environment
+from msgqueue import Connectivity, Delivery, MessageQueue, Mode, Outcome, Status
+from support import environment, wait_until
 
 
 @pytest.fixture(params=["closed", "python", "c"])
@@ -141,6 +141,25 @@ def test_I4_messages_are_changed(host: str, store: Path) -> None:
     assert not {"f1", "f2"} & set(statuses(store))
     msgq("clear", store, "--yes")
     assert set(statuses(store)) == {"s1", "r1"}
+
+
+def test_I4_clear_counts_no_message_as_deleted_that_is_being_sent(store: Path) -> None:
+    deliveries: list[Delivery] = []
+
+    def send(delivery: Delivery) -> Outcome:
+        deliveries.append(delivery)
+        return Outcome.pending()
+
+    with MessageQueue(store, transport=send) as queue:
+        queue.set_connectivity(Connectivity.ONLINE)
+        queue.start_control()
+        queue.enqueue("first", conversation="eva", id="e1")
+        wait_until(lambda: deliveries)
+        queue.enqueue("second", conversation="eva", id="e2")
+        done = msgq("clear", store, "-c", "eva", "--yes")
+        assert "deleted 1 message; 1 is being sent, and deleted unless that succeeds\n" in done.errors
+        assert [(message.id, message.status) for message in queue.list()] == [("e1", Status.SENDING)]
+        queue.complete(deliveries[0].token, Outcome.sent())
 
 
 def test_H13_I4_a_conversation_is_deleted(host: str, store: Path) -> None:

@@ -207,13 +207,22 @@ def _count(session: Session, arguments: Namespace, statuses: tuple[str, ...]) ->
 
 def clear(session: Session, arguments: Namespace) -> int:
     """Deletes every unsent message, or every failed one."""
+    sending = 0
     if arguments.failed:
         count = session.call("clear_failed", **_selected(arguments))["count"]
     else:
-        count = _count(session, arguments, _UNSENT)
+        counts = session.call("counts", conversation=arguments.conversation)
         session.call("clear", conversation=arguments.conversation)
-    _say(arguments, f"deleted {tables.plural(count, 'message')}")
+        count, sending = int(counts["queued"] + counts["failed"]), int(counts["sending"])
+    _say(arguments, f"deleted {tables.plural(count, 'message')}{_until_sent(sending)}")
     return exits.DONE
+
+
+def _until_sent(count: int) -> str:
+    """Says what becomes of messages that are being sent while they are cleared."""
+    if not count:
+        return ""
+    return f"; {count:,} {'is' if count == 1 else 'are'} being sent, and deleted unless that succeeds"
 
 
 def delete_conversation(session: Session, arguments: Namespace) -> int:
