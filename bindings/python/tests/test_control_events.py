@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +51,32 @@ def test_I3_an_owner_of_an_earlier_version_sends_each_event_at_once(opened: Open
         client.call = earlier  # type: ignore[method-assign]
         client._subscribe(["status"], 100)
         assert asked == [{"events": ["status"], "interval_ms": 100}, {"events": ["status"]}]
+
+
+def test_I3_half_an_event_of_a_stopped_owner_does_not_block_for_ever(store: Path) -> None:
+    store.touch()
+    greeting = {"msgqueue": "0.2.0", "protocol": control.PROTOCOL, "store": str(store), "pid": os.getpid()}
+    owners: list[socket.socket] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{store}-control")
+        listener.listen()
+
+        def own() -> None:
+            for after in (b"", b'{"id":1,"result":{}}\n{"event":"sta'):
+                owners.append(listener.accept()[0])
+                owners[-1].sendall(json.dumps(greeting).encode() + b"\n" + after)
+
+        owner = threading.Thread(target=own)
+        owner.start()
+        with control.connect(store, timeout=20) as client, client.events("status") as events:
+            owner.join()
+            # Without the time limit it would wait until here, and raise.
+            watchdog = threading.Timer(5, owners[1].shutdown, (socket.SHUT_RDWR,))
+            watchdog.start()
+            assert events.next(0.1) is None
+            assert events.next(0) is None
+            watchdog.cancel()
+            owners[1].sendall(b'tus"}\n{"event":"status","id":"m"}\n')
+            assert [events.next(20), events.next(0)] == [{"event": "status"}, {"event": "status", "id": "m"}]
+    for each in owners:
+        each.close()

@@ -146,7 +146,7 @@ class Connection:
             longest: How many bytes it may have; None: what fits the store.
 
         Raises:
-            TimedOutError: It did not arrive in time.
+            TimedOutError: It did not arrive in time. A part that did is kept for the next call.
             InternalError: It is too long. The connection is ended.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -162,10 +162,6 @@ class Connection:
             if not chunk:
                 return None
             self._input += chunk
-
-    def wait(self, timeout: float | None) -> bool:
-        """Waits until a line begins or the connection ends. False: the time ran out first."""
-        return bool(self._input) or self._readable(timeout)
 
     def end(self) -> None:
         """Ends the connection and keeps the descriptor, which another thread may use: it reads the end."""

@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Union
@@ -27,7 +28,7 @@ from typing import Any, Final, Union
 from . import _arguments
 from ._control_line import LONGEST_GREETING, Address, Connection
 from ._copying import NotCopied
-from .errors import ClosedError, Error, InternalError, InvalidError, from_name
+from .errors import ClosedError, Error, InternalError, InvalidError, TimedOutError, from_name
 
 __all__ = ["PROTOCOL", "Client", "Events", "NotRunningError", "body_fields", "body_of", "connect"]
 
@@ -258,14 +259,18 @@ class Events:
     def next(self, timeout: float | None = None) -> dict[str, Any] | None:
         """Returns the next event, or None if there is none for `timeout` seconds; None: waits without limit.
 
+        The part of an event that has arrived by then is kept for the next call.
+
         Raises:
             NotRunningError: The owner has ended the connection, or it was closed here.
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
         with self._client._lock:
             while True:
-                if not self._client._connection.wait(timeout):
+                try:
+                    line = self._client._line(None if deadline is None else deadline - time.monotonic())
+                except TimedOutError:
                     return None
-                line = self._client._line(None)
                 if "event" in line:
                     return line
                 if "error" in line:
