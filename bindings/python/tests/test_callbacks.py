@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -336,6 +338,35 @@ def test_a_transport_can_be_replaced_and_removed(opened: Opener, receiver: Recei
         queue.drain()
     assert used == ["first", "second"]
     assert queue.counts().queued == 1
+
+
+def test_a_replaced_transport_and_those_of_a_closed_queue_are_released(opened: Opener) -> None:
+    class Sender:
+        def __call__(self, deliveries: object) -> Any:
+            raise NotImplementedError
+
+    queue = opened(mode=Mode.MANUAL)
+
+    def registered(register: Callable[[Sender], None]) -> weakref.ref[Sender]:
+        sender = Sender()
+        register(sender)
+        return weakref.ref(sender)
+
+    def is_released(sender: weakref.ref[Sender]) -> bool:
+        gc.collect()
+        return sender() is None
+
+    batch = registered(queue.set_batch_transport)
+    assert not is_released(batch)
+    single = registered(queue.set_transport)
+    assert is_released(batch)
+    batch = registered(queue.set_batch_transport)
+    assert is_released(single)
+    queue.set_transport(None)
+    assert is_released(batch)
+    last = [registered(queue.set_event_handler), registered(queue.set_transport)]
+    queue.close()
+    assert all(map(is_released, last))
 
 
 def test_an_event_handler_can_be_replaced_and_removed(opened: Opener) -> None:

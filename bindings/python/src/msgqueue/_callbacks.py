@@ -63,8 +63,9 @@ class Callbacks:
         _registry[self.number] = self
 
     def forget(self) -> None:
-        """Removes the entry when no call follows any more. A call that is still running has its own references."""
+        """Releases the callables when no call follows any more. A call that is still running has its own references."""
         _registry.pop(self.number, None)
+        self.transport = self.batch_transport = self.on_event = None
 
     @property
     def is_running_here(self) -> bool:

@@ -28,6 +28,8 @@ _NO_HANDLER = _abi.EventFunction()
 # Python's reference counts keep callables alive. C could run a release function on a thread of the library, and none of
 # those may enter Python.
 _NO_RELEASE = _abi.ReleaseFunction()
+# A queue has one function that sends.
+_REPLACES = {"transport": "batch_transport", "batch_transport": "transport"}
 
 
 class Registration:
@@ -110,6 +112,9 @@ class Registration:
                 setattr(callbacks, name, before)
                 raise last_error(self._handle.lib, result)
             setattr(callbacks, name, target)
+            if name in _REPLACES:
+                # C has forgotten the other one too.
+                setattr(callbacks, _REPLACES[name], None)
 
 
 def _batch_options(options: BatchOptions) -> _abi.BatchOptions:
