@@ -120,8 +120,9 @@ class Client(NotCopied):
     def call(self, name: str, /, **fields: object) -> dict[str, Any]:
         """Performs a call of the protocol and returns its result.
 
-        `drain`, `retry_all`, `clear`, `backup` and `check` are waited for without limit, other calls for `timeout`
-        seconds. After a time-out the owner may still perform the call.
+        `drain`, `retry_all`, `clear`, `clear_failed`, `delete_conversation`, `mark_up_to`, `backup` and `check` are
+        waited for without limit, other calls for `timeout` seconds. After a time-out the owner may still perform the
+        call.
 
         Args:
             name: The call.
