@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -16,11 +18,14 @@ from msgqueue import (
     FailureKind,
     InvalidError,
     Link,
+    Message,
     MessageQueue,
     Mode,
     Reason,
     Status,
     Stop,
+    _arguments,
+    _convert,
     aio,
     control,
 )
@@ -224,3 +229,23 @@ def test_X5_a_message_for_an_unmetered_link_blocks_no_other(
     assert receiver.texts == ["small"]
     queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
     wait_until(lambda: receiver.texts == ["small", "large"])
+
+
+def test_X4_pages_of_messages_after_the_year_9999_end(opened: Opener) -> None:
+    queue = opened(mode=Mode.MANUAL)
+    for number, seconds in enumerate((9e14, 3e14, 6e14, 4e9)):
+        queue.enqueue("later", id=f"m{number}", conversation=str(number), not_before=seconds)
+    assert queue.get("m0").not_before == datetime.max.replace(tzinfo=timezone.utc)
+    scheduled: list[Message] = []
+    for _ in range(5):
+        cursor = {"after": scheduled[-1].sequence, "after_time": scheduled[-1].not_before} if scheduled else {}
+        scheduled += queue.list(waiting_for=Reason.SCHEDULED, limit=1, **cursor)  # type: ignore[arg-type]
+    assert [message.id for message in scheduled] == ["m3", "m1", "m2", "m0"]
+
+
+def test_a_time_after_the_year_9999_survives_a_copy() -> None:
+    far = _convert.moment(2**62)
+    for each in (far, copy.deepcopy(far), pickle.loads(pickle.dumps(far))):
+        assert each == datetime.max.replace(tzinfo=timezone.utc)
+        assert _arguments.moment("time", each) == 2**62
+    assert _arguments.moment("time", far - timedelta(days=1)) < 2**48

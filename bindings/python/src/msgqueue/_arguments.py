@@ -14,6 +14,7 @@ from enum import Enum, IntEnum
 from typing import Final, TypeVar, Union
 
 from . import _abi
+from ._far_moment import FarMoment
 from .enums import FailureKind, Status
 from .errors import InvalidError
 
@@ -221,6 +222,8 @@ def failure(wanted: _abi.Filter, kind: object, code: object) -> None:
 
 
 def _of_datetime(name: str, value: datetime) -> int:
+    if isinstance(value, FarMoment) and value.milliseconds is not None:
+        return value.milliseconds
     if value.utcoffset() is None:
         raise InvalidError(f"{name} must have a time zone")
     return (value - _EPOCH) // _MILLISECOND

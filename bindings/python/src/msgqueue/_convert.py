@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from . import _abi
+from ._far_moment import FarMoment
 from .enums import (
     Arrival,
     AttemptOutcome,
@@ -41,18 +42,16 @@ from .models import (
 from .statistics import LATENCY_BOUNDS, Minute, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST = datetime.min.replace(tzinfo=timezone.utc)
-_LAST = datetime.max.replace(tzinfo=timezone.utc)
 
 
 # Messages that were enqueued together share their times, and a transport meets them together.
 @lru_cache(maxsize=256)
 def moment(milliseconds: int) -> datetime:
-    """Converts a point in time. One outside the range of datetime becomes the nearest inside."""
+    """Converts a point in time. One outside the range of datetime becomes the nearest inside, a FarMoment."""
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
-        return _LAST if milliseconds > 0 else _FIRST
+        return FarMoment.of(milliseconds)
 
 
 def message(source: _abi.Message) -> Message:
