@@ -1323,7 +1323,9 @@ typedef struct msgq_waiting {
 
 /* Counts the queued messages by what they wait for, whether online or not. It takes longer with
    more messages that are scheduled or wait for a retry, and while conversations are paused reads
-   these in steps, between which other calls run. Reads the store. */
+   these in steps, between which other calls run. `retrying` and `next_retry_ms` follow the delays
+   as they began: neither a clock that was set since then nor a connection that returned, which
+   ends some delays early, changes them; msgq_explain is exact. Reads the store. */
 msgq_result msgq_count_waiting(msgq_queue *queue, msgq_waiting *out);
 
 /* The failed messages with the same kind and code of failure. */

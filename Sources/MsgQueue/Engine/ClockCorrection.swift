@@ -14,7 +14,7 @@ enum WrongClock {
 }
 
 /// Notes when the wall clock is set, and corrects the stored times of queued messages that depend on it: those that a plainly wrong clock
-/// computed, and those that are durations, which would be wrong after a reboot. Under the engine's lock.
+/// computed, and those that were given as durations, which would be wrong after a reboot. Under the engine's lock.
 final class ClockCorrection {
     /// The most messages that one step reads, and changes.
     private static let (read, changed): (Int64, Int) = (2_000, 64)
@@ -122,10 +122,7 @@ final class ClockCorrection {
                     guard let row = try intactRow(sequence) else { continue }
                     let expiry = row.expiry(now)
                     let isKnown = row.progress.ignoresExpiry && isUnknown(stored: row.expiresAt) && !isUnknown(stored: expiry)
-                    var changed = try store.correctTimes(of: row, notBefore: row.start(now), expiresAt: expiry)
-                    let old = changed
-                    changed.progress.dueAt = old.progress.nextAttempt(now, boot: store.clock.boot)
-                    if changed.progress.dueAt != old.progress.dueAt { try store.update(old, to: changed.progress) }
+                    let changed = try store.correctTimes(of: row, notBefore: row.start(now), expiresAt: expiry)
                     if isKnown { try store.correctExpiry(of: changed, to: expiry) }
                     rows.append(changed)
                     if expiry != 0 { corrected.append(expiry) }

@@ -317,9 +317,7 @@ extension Store {
     func displaced(
         after sequence: Int64, _ now: Moment, limit: Int64
     ) throws(QueueError) -> (found: [(sequence: Int64, isInFlight: Bool)], last: Int64?) {
-        let columns: SQL = """
-            seq, seq IN (SELECT seq FROM in_flight), not_before, start_uptime, expires_at, expiry_uptime, span_boot, due_at, due_uptime, due_boot
-            """
+        let columns: SQL = "seq, seq IN (SELECT seq FROM in_flight), not_before, start_uptime, expires_at, expiry_uptime, span_boot"
         let statement = try database.statement(
             """
             SELECT \(columns) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1
@@ -332,12 +330,9 @@ extension Store {
         var (last, read) = (sequence, Int64(0))
         try statement.forEach { () throws(QueueError) in
             (last, read) = (statement.int(0), read + 1)
-            func isDisplaced(_ time: Int32, uptime: Int32, boot: Int32) -> Bool {
-                let given = statement.int(time)
-                let isOfBoot = statement.int(boot) != 0 && statement.int(boot) == clock.boot
-                return isOfBoot && BootTimes.wall(given, statement.int(uptime), now) != given
-            }
-            if isDisplaced(2, uptime: 3, boot: 6) || isDisplaced(4, uptime: 5, boot: 6) || isDisplaced(7, uptime: 8, boot: 9) {
+            let isOfBoot = statement.int(6) != 0 && statement.int(6) == clock.boot
+            let (start, expiry) = (statement.int(2), statement.int(4))
+            if isOfBoot, BootTimes.wall(start, statement.int(3), now) != start || BootTimes.wall(expiry, statement.int(5), now) != expiry {
                 found.append((last, statement.bool(1)))
             }
             return true
