@@ -40,6 +40,13 @@ struct StoreState: Equatable {
     /// Whether the numbers are possible in a store whose last message has this sequence number.
     func agrees(last: Int64) -> Bool { foldedThrough >= 0 && foldedThrough <= sequenceCeiling && last <= sequenceCeiling }
 
+    /// Whether the sequence numbers are possible in any store. Computations with those of a damaged row that matches its checksum would
+    /// overflow.
+    private var isPossible: Bool {
+        (0...MessageID.sequenceCeiling).contains(sequenceCeiling) && (0...sequenceCeiling).contains(foldedThrough)
+            && (0...sequenceCeiling + 1).contains(timedFrom)
+    }
+
     private var integers: [Int64] {
         [
             sequenceCeiling, foldedThrough, mark.rawValue, totals.queued, totals.sent, totals.delivered, totals.read, totals.failed,
@@ -63,7 +70,7 @@ struct StoreState: Equatable {
 
     // MARK: In the table
 
-    /// nil: the row is missing or damaged.
+    /// nil: the row is missing or damaged, or its sequence numbers are impossible.
     static func read(_ database: Database, ofLayout layout: Int64) throws(QueueError) -> StoreState? {
         let additions =
             layout < Layout.withTimes ? "0, 0, 0, 0, 0, 0" : "timed_from, clock_boot, clock_offset, clock_from, clock_through, clock_by"
@@ -77,7 +84,7 @@ struct StoreState: Equatable {
             ((0..<17).map { statement.int($0) } + (19..<25).map { statement.int($0) }, statement.text(17), statement.int(18))
         }
         guard let (integers, bootID, checksum) = row, let state = StoreState(integers, bootID) else { return nil }
-        return state.checksum == checksum ? state : nil
+        return state.checksum == checksum && state.isPossible ? state : nil
     }
 
     private init?(_ integers: [Int64], _ bootID: String) {

@@ -79,4 +79,40 @@ import Testing
         #expect(refusal { _ = try bench.row(2) } == .corrupt)
         #expect(try bench.row(1)?.body == Array("another".utf8))
     }
+
+    @Test(arguments: [
+        (\StoreState.sequenceCeiling, Int64.max), (\.sequenceCeiling, -1), (\.sequenceCeiling, MessageID.sequenceCeiling + 1),
+        (\.foldedThrough, Int64.min), (\.foldedThrough, 4), (\.timedFrom, Int64.min), (\.timedFrom, 5), (\.timedFrom, Int64.max),
+    ])
+    func Q12_impossible_numbers_in_the_table_state_are_rebuilt(number: WritableKeyPath<StoreState, Int64> & Sendable, value: Int64) throws {
+        let bench = try StoreBench()
+        for _ in 0..<3 { try bench.add("ana", [1]) }
+        bench.close()
+        var state = StoreState()
+        (state.sequenceCeiling, state.foldedThrough, state.totals.queued, state.totals.unsentBytes) = (3, 3, 3, 3)
+        state[keyPath: number] = value
+        do { try PlainDatabase(bench.directory.store).rows(state.update) }
+        try bench.reopen()
+        #expect(bench.store.repair?.contains("the table state") == true)
+        #expect(bench.store.totals.queued == 3)
+        #expect(try bench.add("ana", [2]).sequence > 3)
+        for newestFirst in [true, false] {
+            var filter = Filter()
+            (filter.order, filter.afterTime, filter.newestFirst) = (.time, newestFirst ? bench.now + 1 : 1, newestFirst)
+            #expect(try bench.store.page(filter, sending: []) { _ in }.count == 4)
+        }
+    }
+
+    @Test func Q12_all_possible_numbers_in_the_table_state_are_kept() throws {
+        let bench = try StoreBench()
+        for _ in 0..<3 { try bench.add("ana", [1]) }
+        bench.close()
+        var state = StoreState()
+        (state.sequenceCeiling, state.foldedThrough, state.totals.queued, state.totals.unsentBytes) = (3, 3, 3, 3)
+        state.timedFrom = 4
+        do { try PlainDatabase(bench.directory.store).rows(state.update) }
+        try bench.reopen()
+        #expect(bench.store.repair == nil)
+        #expect(bench.store.timedFrom == 4)
+    }
 }
