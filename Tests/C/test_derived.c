@@ -1,4 +1,5 @@
 /* What the store derives from its messages: msgq_check reports each part that differs, and an open repairs it. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -247,4 +248,33 @@ TEST(D10_D15_a_wrong_newest_message_in_a_large_store_is_repaired_after_the_open)
   scene_close(&scene);
   CHECK_TEXT("154 messages, no damage found.", check_of(scene.path).text);
   scene_end(&scene);
+}
+
+/* A change of the derived tables that no constraint allows shows that they are damaged. */
+static void check_failing_change(const char *update) {
+  struct scene scene;
+  struct stub stub;
+  begin(&scene, true);
+  sql_run(scene.path, update);
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_REJECT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "f2", "gil", "refused, too");
+  msgq_report report = MSGQ_REPORT_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, "gil", &report));
+  CHECK_NUMBER(1, report.failed);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "f2"));
+  CHECK_NUMBER(2, counts_of(&scene, NULL).failed);
+  scene_close(&scene);
+  CHECK_TEXT("155 messages, no damage found.", check_of(scene.path).text);
+  scene_end(&scene);
+}
+
+TEST(D10_D15_a_count_of_failures_that_overflows_is_rebuilt) {
+  check_failing_change("UPDATE failure_count SET count = 9223372036854775807");
+}
+
+TEST(D10_D15_a_count_of_a_conversation_that_overflows_is_rebuilt) {
+  check_failing_change("INSERT INTO conversation VALUES('gil', 9223372036854775807, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)");
 }

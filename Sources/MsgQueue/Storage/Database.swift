@@ -572,6 +572,8 @@ final class Database {
         case SQLITE_NOMEM, SQLITE_READONLY, SQLITE_PROTOCOL: return QueueError(.storage, message)
         case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT:
             return QueueError(.corrupt, message, isIndex: code == SQLITE_CORRUPT | (3 << 8))  // SQLITE_CORRUPT_INDEX
+        // The statements violate no constraint of sound tables: a number that is too large for its column, or a value of another type.
+        case SQLITE_CONSTRAINT: return QueueError(.corrupt, message, isIndex: true)
         case SQLITE_PERM, SQLITE_AUTH: return QueueError(.permission, message)
         case SQLITE_TOOBIG: return QueueError(.tooLarge, message)
         default: return QueueError(.internal, message)
