@@ -27,6 +27,10 @@ enum MessageColumn: Int, Columns {
         .readAt, .flags,
     ]
 
+    /// The columns of texts. The others contain integers, but `body`.
+    static let texts: Set<MessageColumn> = [.id, .conversation, .sender, .metadata, .replaceKey]
+    static let optional: Set<MessageColumn> = [.sender, .metadata, .replaceKey, .body]
+
     /// The columns that an edit or an update may change.
     static let edited: [MessageColumn] = [.editedAt, .metadata, .timeAt, .contentHash, .bodySize, .body]
 }

@@ -127,12 +127,23 @@ final class Statement {
 
     func bool(_ column: Int32) -> Bool { sqlite3_column_int64(handle, column) != 0 }
 
-    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
+    /// The type of a value, such as SQLITE_TEXT. Must be read before the value.
+    func type(_ column: Int32) -> Int32 { sqlite3_column_type(handle, column) }
+
+    func isNull(_ column: Int32) -> Bool { type(column) == SQLITE_NULL }
 
     func text(_ column: Int32) -> String {
         guard let bytes = sqlite3_column_text(handle, column) else { return "" }
         let count = Int(sqlite3_column_bytes(handle, column))
         return String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
+    }
+
+    /// Returns a text; nil: the value is of another type or not valid UTF-8.
+    func validText(_ column: Int32) -> String? {
+        guard type(column) == SQLITE_TEXT, let bytes = sqlite3_column_text(handle, column) else { return nil }
+        let buffer = UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(handle, column)))
+        let text = String(decoding: buffer, as: UTF8.self)
+        return text.utf8.elementsEqual(buffer) ? text : nil
     }
 
     func blob(_ column: Int32) -> [UInt8] {

@@ -36,6 +36,7 @@ extension Store {
     package func markDamaged(_ sequence: Int64) throws(QueueError) {
         guard let row = try row(at: sequence, .outline), row.progress.status == .queued else { return }
         try verifyCounts(for: row, .whole)
+        try convertTypes(of: sequence)
         var progress = Progress()
         progress.status = .failed
         progress.isDamaged = true

@@ -240,6 +240,7 @@ extension Store {
     /// Rebuilds the indexes and all counts from the messages, some of which may be damaged. Inside the caller's transaction.
     func rebuildIndexesAndCounts() throws(QueueError) {
         try database.execute("REINDEX")
+        try convertTypes()
         try database.execute("UPDATE message SET indexed = 1 WHERE indexed != 1")
         foldedThrough = nextSequence - 1
         counters.clearUnfolded()

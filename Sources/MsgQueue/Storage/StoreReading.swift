@@ -36,8 +36,12 @@ extension Store {
         case outline
     }
 
-    /// Reads the current row of a statement and verifies it.
-    func read(_ fields: Fields<MessageColumn>, _ part: Part) throws(QueueError) -> Row {
+    /// Reads the current row of a statement and verifies it. `ofAnyType`: the values may have other types than their columns, which only an
+    /// UPDATE of the row does not allow.
+    func read(_ fields: Fields<MessageColumn>, _ part: Part, ofAnyType: Bool = false) throws(QueueError) -> Row {
+        guard ofAnyType || ColumnTypes.agree(fields) else {
+            throw QueueError(.corrupt, "message \(fields.int(.seq)) is damaged: a column has a value of another type")
+        }
         var row = try Row(fields)
         row.take(boot: clock.boot)
         switch part {

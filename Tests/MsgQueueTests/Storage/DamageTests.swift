@@ -115,4 +115,54 @@ import Testing
         #expect(bench.store.repair == nil)
         #expect(bench.store.timedFrom == 4)
     }
+
+    /// Changes values to ones of another type, which another connection cannot write: the table is declared without types meanwhile.
+    private func changeTypes(_ path: String, _ update: String) throws {
+        let plain = try PlainDatabase(path)
+        let table = try #require(try plain.rows("SELECT sql FROM sqlite_schema WHERE name = 'message'").first?.first ?? nil)
+        let version = try plain.number("PRAGMA schema_version")
+        func declare(_ sql: String, version: Int64) throws {
+            let text = sql.replacing("'", with: "''")
+            try plain.rows(
+                "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = '\(text)' WHERE name = 'message'; PRAGMA schema_version = \(version)")
+        }
+        let free = table.replacing("NOT NULL", with: "").replacing(") STRICT", with: ")").replacing(" INTEGER ", with: " ANY ")
+        try declare(free.replacing("seq ANY", with: "seq INTEGER"), version: version + 1)
+        do { try PlainDatabase(path).rows(update) }
+        try declare(table, version: version)
+    }
+
+    @Test(arguments: [
+        "id = CAST(id AS BLOB)", "conversation = CAST(conversation AS BLOB)", "attempts = NULL", "due_at = NULL", "content_hash = 0.5",
+        "state_hash = NULL", "priority = NULL", "metadata = CAST(metadata AS BLOB)", "body = CAST(body AS TEXT)", "time_at = NULL",
+    ])
+    func Q12_a_value_of_another_type_is_damage_of_its_message_only(change: String) throws {
+        let bench = try StoreBench()
+        for _ in 0..<3 { try bench.add("ana", Array("hello".utf8), metadata: [("k", "value")]) }
+        bench.close()
+        try changeTypes(bench.directory.store, "UPDATE message SET \(change) WHERE seq = 2")
+        try bench.reopen()
+        #expect(refusal { _ = try bench.row(2) } == .corrupt)
+        try bench.transaction { try $0.markDamaged(2) }
+        #expect(bench.store.totals.queued == 2)
+        #expect(bench.store.totals.failed == 1)
+        #expect(try bench.store.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
+        let row = try #require(try bench.store.row(at: 2, .outline))
+        try bench.transaction { try $0.deleteAsked(row, now: 1) }
+        #expect(try bench.row(2) == nil)
+        #expect(bench.store.totals.failed == 0)
+    }
+
+    @Test(arguments: ["id = CAST(id AS BLOB)", "conversation = CAST(conversation AS BLOB)", "indexed = NULL", "attempts = NULL"])
+    func Q12_the_rebuild_restores_the_types_of_values(change: String) throws {
+        let bench = try StoreBench()
+        for _ in 0..<3 { try bench.add("ana", Array("hello".utf8)) }
+        bench.close()
+        try changeTypes(bench.directory.store, "UPDATE message SET \(change) WHERE seq = 2")
+        try bench.reopen()
+        #expect(bench.store.rebuildIndexes())
+        #expect(try bench.row(2)?.conversation == "ana")
+        #expect(try bench.store.differences() == [])
+        #expect(try bench.rows("PRAGMA integrity_check") == [["ok"]])
+    }
 }

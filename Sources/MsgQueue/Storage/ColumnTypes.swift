@@ -1,0 +1,73 @@
+import CSQLite
+
+/// The types of the values in `message`. The table is STRICT, so that another type in the file is damage: SQLite converts the value when it is
+/// read, and the checksum of the row may agree, but every UPDATE of the row fails.
+enum ColumnTypes {
+    /// By the position of the column.
+    private static let declared: [Int32] = MessageColumn.allCases.map { column in
+        MessageColumn.texts.contains(column) ? SQLITE_TEXT : column == .body ? SQLITE_BLOB : SQLITE_INTEGER
+    }
+    private static let isOptional: [Bool] = MessageColumn.allCases.map { MessageColumn.optional.contains($0) }
+
+    /// Whether the values of the current row have the types of their columns. Must be called before a value is read.
+    static func agree(_ fields: Fields<MessageColumn>) -> Bool {
+        for position in declared.indices {
+            let type = fields.statement.type(Int32(truncatingIfNeeded: position))
+            guard type == declared[position] || type == SQLITE_NULL && isOptional[position] else { return false }
+        }
+        return true
+    }
+
+    /// The condition that a value of a row has another type.
+    private static let differ = SQL(
+        MessageColumn.allCases.map { column in
+            let name = SQL(stringLiteral: column.title)
+            let type: SQL = MessageColumn.texts.contains(column) ? "'text'" : column == .body ? "'blob'" : "'integer'"
+            return MessageColumn.optional.contains(column) ? "typeof(\(name)) NOT IN (\(type), 'null')" : "typeof(\(name)) != \(type)"
+        } + ["typeof(indexed) != 'integer'"], " OR ")
+
+    private static let converted = SQL(
+        MessageColumn.allCases.filter { $0 != .seq }.map { column in
+            let name = SQL(stringLiteral: column.title)
+            switch column {
+            case .body: return "body = CAST(body AS BLOB)"
+            case .status:
+                let status: SQL = "ifnull(CAST(status AS INTEGER), 0)"
+                return "status = CASE WHEN \(status) IN (\(StoredStatus.allCases)) THEN \(status) ELSE \(.failed) END"
+            case _ where MessageColumn.optional.contains(column): return "\(name) = CAST(\(name) AS TEXT)"
+            case _ where MessageColumn.texts.contains(column): return "\(name) = ifnull(CAST(\(name) AS TEXT), '')"
+            default: return "\(name) = ifnull(CAST(\(name) AS INTEGER), 0)"
+            }
+        } + ["indexed = ifnull(CAST(indexed AS INTEGER), 0)"], ", ")
+
+    /// Write the values of rows as they are read, with the types of their columns: of all rows, and of one.
+    static let convertAll: SQL = "UPDATE message SET \(converted) WHERE \(differ)"
+    static let convertOne: SQL = "UPDATE message SET \(converted) WHERE seq = ?1 AND (\(differ))"
+}
+
+extension Store {
+    /// Writes the values of a damaged row with the types of their columns, so that the row can be changed.
+    func convertTypes(of sequence: Int64) throws(QueueError) {
+        let statement = try database.statement(ColumnTypes.convertOne)
+        statement.bind(1, sequence)
+        try statement.run()
+    }
+
+    /// The same for all rows, whose index entries agree with them. Also writes the names of conversations as they are read if they are not
+    /// valid UTF-8, so that their messages are found by these names.
+    func convertTypes() throws(QueueError) {
+        try database.execute(ColumnTypes.convertAll.text)
+        let names = try database.statement("SELECT seq, conversation FROM message NOT INDEXED")
+        var damaged: [(sequence: Int64, name: String)] = []
+        try names.forEach { () throws(QueueError) in
+            if names.validText(1) == nil { damaged.append((names.int(0), names.text(1))) }
+            return true
+        }
+        let update = try database.statement("UPDATE message SET conversation = ?2 WHERE seq = ?1")
+        for (sequence, name) in damaged {
+            update.bind(1, sequence)
+            try update.bind(2, name)
+            try update.run()
+        }
+    }
+}
