@@ -199,6 +199,8 @@ extension Store {
         var last = name
         for _ in 0..<limit {
             guard let next = try conversationQueued(after: last) else { return (names, last, true) }
+            // From a name that does not advance the search would begin again.
+            guard last.map({ $0.text.utf8.lexicographicallyPrecedes(next.text.utf8) }) ?? true else { throw Self.damagedName }
             names.append(next)
             last = next
         }
@@ -221,8 +223,14 @@ extension Store {
                 WHERE indexed = 1 AND status = \(.queued) ORDER BY conversation LIMIT 1
                 """)
         }
-        return try statement.first { () throws(QueueError) in Name(statement.text(0)) }
+        return try statement.first { () throws(QueueError) in
+            guard let name = statement.validText(0) else { throw Self.damagedName }
+            return Name(name)
+        }
     }
+
+    private static let damagedName = QueueError(
+        .corrupt, "the name of a conversation in the index of queued messages is damaged", isIndex: true)
 
     /// Returns when a message was enqueued; nil: it is gone.
     package func createdAt(_ sequence: Int64) throws(QueueError) -> Int64? {
