@@ -17,6 +17,10 @@ extension Store {
         return MessageID.text(high: UInt64(bitPattern: high), low: 0b10 << 62 | sequenceBits | UInt64(bitPattern: low) >> 1 & 0x3f_ffff)
     }
 
+    /// Returns the highest sequence number that counts as assigned when only an id in `recent` contains it. `known`: the highest one that is
+    /// known otherwise. The host may have given an id there that looks like a generated one, with any number.
+    static func highestCredible(after known: Int64) -> Int64 { min(known.addingClamped(sequenceBlock), MessageID.sequenceCeiling) }
+
     /// Remembers the id of the message with this sequence number. An id of a host may look like a generated one, with another number.
     package func addRecent(_ id: String, of sequence: Int64?, isReceived: Bool, now: Int64) throws(QueueError) {
         if let own = Self.own(id, isReceived: isReceived), own.sequence == sequence {

@@ -382,7 +382,7 @@ package final class Store {
     /// Rebuilds the row of `state`, which is damaged, the indexes and the counts from the messages.
     private func rebuildState() throws(QueueError) {
         addRepair("the table state was damaged and was rebuilt from the messages")
-        let last = max(try StoreSurvey.lastSequence(database).last, try highestRecentSequence(), loss?.last ?? 0)
+        let last = try highestRecentSequence(known: max(try StoreSurvey.lastSequence(database).last, loss?.last ?? 0))
         state = StoreState()
         state.mark = .open
         state.sequenceCeiling = min(last.addingClamped(Self.sequenceBlock), MessageID.sequenceCeiling)
@@ -395,16 +395,19 @@ package final class Store {
         try commit(durable: true)
     }
 
-    /// Returns the highest sequence number in the ids of removed messages. Generated ids contain the sequence number of their message.
-    private func highestRecentSequence() throws(QueueError) -> Int64 {
+    /// Returns the highest sequence number in the ids of removed messages, if it is higher than `known`. Generated ids contain the sequence
+    /// number of their message.
+    private func highestRecentSequence(known: Int64) throws(QueueError) -> Int64 {
+        let own = try database.statement("SELECT max(seq) FROM recent_own WHERE seq <= ?1")
+        own.bind(1, MessageID.sequenceCeiling)
+        var last = max(known, try own.first { () throws(QueueError) in own.int(0) } ?? 0)
+        let highest = Self.highestCredible(after: last)
         let statement = try database.statement("SELECT id FROM recent")
-        var highest: Int64 = 0
         try statement.forEach { () throws(QueueError) in
-            highest = max(highest, MessageID.sequence(in: statement.text(0)) ?? 0)
+            if let sequence = MessageID.sequence(in: statement.text(0)), sequence <= highest { last = max(last, sequence) }
             return true
         }
-        let own = try database.statement("SELECT max(seq) FROM recent_own")
-        return max(highest, try own.first { () throws(QueueError) in own.int(0) } ?? 0)
+        return last
     }
 
     // MARK: Transactions

@@ -50,8 +50,7 @@ package enum StoreSalvage {
         if attempts.incomplete > 0 { check.addFinding("attempts of \(Words.messages(Int64(attempts.incomplete))) may be lost") }
         try copyInFlight(store, check, to: target)
         try copyTitles(store, check, to: target)
-        var last = check.ceiling
-        try copyRecent(store, check, to: target) { id in last = max(last, MessageID.sequence(in: id) ?? 0) }
+        var last = try copyRecent(store, check, to: target, known: check.ceiling)
         // Numbers that may have been assigned are not assigned again.
         if !check.isSound || store.state?.mark != .closed { last = last.addingClamped(Store.sequenceBlock) }
         if let hold = store.state?.hold, hold != StoreState.Hold() {
@@ -107,23 +106,27 @@ package enum StoreSalvage {
         if !isComplete { check.addFinding("some titles of conversations are lost") }
     }
 
+    /// Returns the highest sequence number that may have been assigned, if it is higher than `known`.
     private static func copyRecent(
-        _ store: InspectedStore, _ check: StoreCheck, to target: Store, _ found: (String) -> Void
-    ) throws(QueueError) {
-        let isComplete = try read(store, "id, gone_at, is_received FROM recent", orderedBy: "id") { statement throws(QueueError) in
-            let id = statement.text(0)
-            found(id)
-            try target.addRecent(id, of: nil, isReceived: statement.bool(2), now: statement.int(1))
-        }
+        _ store: InspectedStore, _ check: StoreCheck, to target: Store, known: Int64
+    ) throws(QueueError) -> Int64 {
+        var last = known
         var isOwnComplete = true
         if store.hasOwnIDs {
             isOwnComplete = try read(store, "seq, high, low, gone_at FROM recent_own", orderedBy: "seq") { statement throws(QueueError) in
                 let id = Store.id(sequence: statement.int(0), high: statement.int(1), low: statement.int(2))
-                found(id)
+                if statement.int(0) <= MessageID.sequenceCeiling { last = max(last, statement.int(0)) }
                 try target.addRecent(id, of: statement.int(0), isReceived: statement.int(2) & 1 == 1, now: statement.int(3))
             }
         }
+        let highest = Store.highestCredible(after: last)
+        let isComplete = try read(store, "id, gone_at, is_received FROM recent", orderedBy: "id") { statement throws(QueueError) in
+            let id = statement.text(0)
+            if let sequence = MessageID.sequence(in: id), sequence <= highest { last = max(last, sequence) }
+            try target.addRecent(id, of: nil, isReceived: statement.bool(2), now: statement.int(1))
+        }
         if !isComplete || !isOwnComplete { check.addFinding("some ids of sent messages that were removed may be lost") }
+        return last
     }
 }
 

@@ -318,6 +318,33 @@ import Testing
         #expect(refusal { _ = try queue.enqueue("x", id: "gone") } == .duplicate)
     }
 
+    /// The id looks like a generated one with the highest sequence number.
+    private static let foreignID = "01a21a90-e0d6-7067-bfff-ffffffc00000"
+
+    @Test func D15_a_removed_id_of_the_host_uses_up_no_sequence_numbers() throws {
+        let scene = try Scene(10)
+        try scene.bench.reopen()
+        try scene.bench.transaction { try $0.addRecent(Self.foreignID, of: 3, isReceived: true, now: Int64.max / 2) }
+        scene.bench.close()
+        try MessageQueue.salvage(from: scene.path, to: scene.target)
+        let queue = try MessageQueue(path: scene.target, options: MessageQueue.Options(mode: .manual))
+        try queue.enqueue("more")
+        try queue.syncClose()
+        let plain = try PlainDatabase(scene.target)
+        #expect(try plain.number("SELECT max(seq) FROM message") == 11)
+        #expect(try plain.rows("SELECT id FROM recent") == [[Self.foreignID]])
+    }
+
+    @Test func Q12_a_removed_id_of_the_host_does_not_prevent_the_repair_of_the_table_state() throws {
+        let bench = try StoreBench()
+        for _ in 0..<3 { try bench.add() }
+        try bench.transaction { try $0.addRecent(Self.foreignID, of: 3, isReceived: true, now: Int64.max / 2) }
+        bench.close()
+        do { try PlainDatabase(bench.directory.store).rows("UPDATE state SET checksum = checksum + 1") }
+        try bench.reopen()
+        #expect(try bench.add().sequence < 3 * Store.sequenceBlock)
+    }
+
     @Test func D15_a_file_that_is_not_a_store_is_refused_and_no_file_is_created() throws {
         let directory = TemporaryDirectory()
         let names = ["empty", "text", "noise", "other"]
