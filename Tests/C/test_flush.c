@@ -107,6 +107,32 @@ TEST_ALONE(D5_after_a_failed_flush_lists_and_counts_agree) {
   scene_end(&scene);
 }
 
+/* The commit itself flushes the log when it writes it from the start, and is rolled back when that fails. */
+TEST_ALONE(D5_after_any_failed_flush_of_the_first_change_lists_and_counts_agree) {
+  unsigned failures = 0;
+  for (int nth = 1; nth <= 12; nth++) {
+    struct scene scene;
+    scene_begin(&scene);
+    close_after(&scene, 1, 3);
+    scene_open(&scene);
+    fault_sync_at(nth);
+    msgq_result result = enqueue(&scene, "perhaps");
+    if (fault_sync_at(0)) failures++;
+    CHECK(result == MSGQ_OK || result == MSGQ_UNKNOWN || result == MSGQ_STORAGE);
+    for (int round = 0; round < 2; round++) {
+      CHECK_NUMBER(listed(&scene, NULL), counts_of(&scene, NULL).queued);
+      CHECK_NUMBER(listed(&scene, "ben"), counts_of(&scene, "ben").queued);
+      CHECK_NUMBER(3, counts_of(&scene, "ana").queued);
+    }
+    scene_close(&scene);
+    scene_open(&scene);
+    CHECK_NUMBER(3, counts_of(&scene, "ana").queued);
+    CHECK_NUMBER(listed(&scene, NULL), counts_of(&scene, NULL).queued);
+    scene_end(&scene);
+  }
+  CHECK(failures > 2);
+}
+
 TEST_ALONE(D5_messages_acknowledged_before_a_failed_flush_survive) {
   struct scene scene;
   begin_failed_flush(&scene);

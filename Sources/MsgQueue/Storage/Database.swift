@@ -10,6 +10,8 @@ final class Database {
     let path: String
     private var statements: [CallSite: Statement] = [:]
     private(set) var isInTransaction = false
+    /// The last transaction was committed: this connection reads its changes, also when their flush failed.
+    private(set) var isCommitted = false
     /// A flush failed. The content of the disk is unknown, and this connection writes nothing more.
     private(set) var isPoisoned = false
     /// nil: a view, whose changes stay in memory, or a file under construction.
@@ -263,15 +265,8 @@ final class Database {
         guard !isInTransaction else { return }
         try statement("BEGIN IMMEDIATE").runControl()
         isInTransaction = true
+        isCommitted = false
         changesAtBegin = sqlite3_total_changes(handle)
-    }
-
-    /// After a failed flush: begins a transaction that is never committed, so that readers can derive what they need. Nothing of it is written:
-    /// its pages stay in the cache.
-    func beginUncommitted() throws(QueueError) {
-        guard sqlite3_get_autocommit(handle) != 0 else { return }
-        try execute("PRAGMA cache_spill = 0")
-        try execute("BEGIN")
     }
 
     /// Commits the transaction. `durable`: its changes survive a power failure when this returns. After an error the transaction is rolled
@@ -292,6 +287,7 @@ final class Database {
             throw error
         }
         isInTransaction = false
+        isCommitted = true
         lastCommitWrote = hasChanges
         if lastCommitWrote, isLogFresh, lock != nil {
             isLogFresh = false

@@ -434,8 +434,9 @@ package final class Store {
             try writeState(isFirst)
             try database.commit(durable: durable)
         } catch {
-            // After a failed flush the rows may be stored: memory keeps the changes, and the connection refuses further writes.
-            if !database.isPoisoned {
+            // Memory follows what the connection reads. After a commit whose flush failed these are the changes, and the connection refuses
+            // further writes.
+            if !database.isCommitted {
                 database.rollback()
                 undo()
             }

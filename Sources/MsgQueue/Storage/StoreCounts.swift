@@ -82,25 +82,6 @@ extension Store {
         }
     }
 
-    /// Folds for a reader that can also work without it. A failure, for example because the disk is full, is only logged.
-    func foldIfPossible() {
-        // In an open transaction, a part of a failed fold would be committed.
-        guard !isInTransaction else { return }
-        do throws(QueueError) {
-            if isPoisoned { try foldUncommitted() } else { try foldNow() }
-        } catch {
-            Log.warning("\(path): the newest messages are not in the indexes yet: \(error.detail)")
-        }
-    }
-
-    /// After a failed flush nothing is committed any more, and readers still see what was stored.
-    private func foldUncommitted() throws(QueueError) {
-        guard unfoldedRows > 0 else { return }
-        counters.commit()
-        try database.beginUncommitted()
-        try fold()
-    }
-
     package func foldIfDue() throws(QueueError) {
         if unfoldedRows >= Self.foldEvery { try foldNow() }
     }
