@@ -259,14 +259,22 @@ final class MessageRows {
     }
 
     /// Reads the rows after (or, backward, before) a sequence number in the order of the table, until `take` returns false. Returns false
-    /// when the table could not be read to its end.
+    /// when the table could not be read to its end. The pages of a damaged b-tree may lead to the same rows again, and so without end.
     func scan(from start: Int64, isBackward: Bool, _ take: (Found) -> Bool) -> Bool {
         let order = isBackward ? "seq < ?1 ORDER BY seq DESC" : "seq > ?1 ORDER BY seq"
         do throws(QueueError) {
             let statement = try Statement("SELECT \(columns) FROM message NOT INDEXED WHERE \(order)", database)
             defer { statement.finalize() }
             statement.bind(1, start)
-            try statement.forEach { () throws(QueueError) in take(read(statement)) }
+            var last = start
+            try statement.forEach { () throws(QueueError) in
+                let sequence = statement.int(MessageColumn.seq.position)
+                guard isBackward ? sequence < last : sequence > last else {
+                    throw QueueError(.corrupt, "the messages are not in order")
+                }
+                last = sequence
+                return take(read(statement))
+            }
             return true
         } catch {
             return false

@@ -116,7 +116,8 @@ package final class StoreCheck {
 
     private var foldedThrough: Int64 { store.state?.foldedThrough ?? 0 }
 
-    /// Collects sequence numbers from the indexes and the other tables. Each is read from both ends.
+    /// Collects sequence numbers from the indexes and the other tables. Each is read from both ends. One that has a number twice is damaged,
+    /// and may not come to an end.
     private func collectIndexed() {
         for source in [
             "seq FROM message INDEXED BY message_conversation WHERE indexed = 1 ORDER BY conversation",
@@ -132,8 +133,10 @@ package final class StoreCheck {
                 do throws(QueueError) {
                     let statement = try Statement("SELECT \(source.text)\(direction)", store.database)
                     defer { statement.finalize() }
+                    var found = Set<Int64>()
                     try statement.forEach { () throws(QueueError) in
                         let sequence = statement.int(0)
+                        guard found.insert(sequence).inserted else { throw QueueError(.corrupt, "an index has a row twice") }
                         if !whole.contains(sequence) { suspects.insert(sequence) }
                         return true
                     }
@@ -214,7 +217,11 @@ package final class StoreCheck {
             let columns = ConversationColumn.list(ofLayout: store.layout)
             let statement = try Statement("SELECT \(columns) FROM conversation", store.database)
             defer { statement.finalize() }
+            var names = Set<[UInt8]>()
             try statement.forEach { () throws(QueueError) in
+                guard names.insert(statement.blob(ConversationColumn.name.position)).inserted else {
+                    throw QueueError(.corrupt, "the table conversation has a name twice")
+                }
                 if let counts = store.reader.checkedCounts(Fields(statement)) { sum += counts } else { isReadable = false }
                 return true
             }

@@ -324,8 +324,13 @@ extension Store {
         let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
         var sum = Counts()
         var damaged: [Name] = []
+        var names = Set<[UInt8]>()
         try statement.forEach { () throws(QueueError) in
             let fields = Fields<ConversationColumn>(statement)
+            // The pages of a damaged b-tree may lead to the same rows again, and so without end.
+            guard names.insert(fields.blob(.name)).inserted else {
+                throw QueueError(.corrupt, "the table conversation has a name twice", isIndex: true)
+            }
             if let counts = checkedCounts(fields) { sum += counts } else { damaged.append(Name(fields.text(.name))) }
             return true
         }
