@@ -64,6 +64,7 @@ extension Store {
         count(row, delta)
         noteUnsent(from: old, to: row)
         if hasTimes { changedTimes.insert(row.conversation) }
+        try noteTimed(row, insteadOf: old)
         hasRemovedText = true
         return row
     }

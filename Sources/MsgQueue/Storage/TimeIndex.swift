@@ -34,12 +34,20 @@ extension Store {
 
     /// Gives a row another time, before it is written.
     func moveInTime(_ row: inout Row, to time: Int64) throws(QueueError) {
-        let wasPlain = row.timeAt == 0
+        let old = row
         row.timeAt = takeTime(time, inPlaceOf: row.sequence, now: row.createdAt)
         changedTimes.insert(row.conversation)
         // Which messages are the oldest depends on the times.
         excess = []
-        if wasPlain, row.timeAt != 0, row.sequence < timedFrom { try extendTimes() }
+        try noteTimed(row, insteadOf: old)
+    }
+
+    /// Called for a row that gets a time of its own, or replaces one in its place.
+    func noteTimed(_ row: Row, insteadOf old: Row) throws(QueueError) {
+        guard old.timeAt == 0, row.timeAt != 0, row.sequence < timedFrom else { return }
+        // The last plain rows may not be in the table yet.
+        try settleBulk(from: Int64.max)
+        try extendTimes()
     }
 
     /// Gives the last plain rows a `time_at`. Called for each row before them that gets a time of its own, so that the plain rows come to an

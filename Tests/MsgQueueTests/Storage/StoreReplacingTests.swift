@@ -46,6 +46,28 @@ import Testing
         #expect(bench.store.totals.queued == 3 && bench.store.totals.unsentBytes == Int64(sizes.1 + 2))
     }
 
+    /// Otherwise a page by time reads past all replaced messages.
+    @Test(arguments: [false, true])
+    func F5_replaced_messages_bring_the_messages_in_order_to_an_end(isInBulk: Bool) throws {
+        let bench = try StoreBench()
+        let rows = try bench.transaction { _ in try (0..<100).map { try insert(bench, "k\($0)", [1]) } }
+        try bench.store.foldNow()
+        try bench.transaction { store in
+            if isInBulk { store.bulk = BulkInsertion() }
+            for row in rows.prefix(2) {
+                for _ in 0..<3 { _ = try bench.insert("b", [2]) }
+                _ = try insert(bench, row.replaceKey, [2], replacing: row)
+            }
+            try store.endBulk()
+        }
+        let plain = try bench.rows("SELECT count(*) FROM message WHERE time_at = 0").first?.first ?? nil
+        #expect(plain.flatMap { Int($0) } ?? 99 <= 103 - 2 - 2 * 32)
+        #expect(try bench.rows("SELECT 1 FROM message WHERE time_at = 0 AND seq >= \(bench.store.timedFrom)") == [])
+        let places = try bench.store.page(Filter(limit: 1_000, order: .time), sending: []) { _ in }.map(\.sequence)
+        #expect(Set(places) == Set(1...106))
+        #expect(try bench.store.differences() == [])
+    }
+
     @Test func F5_a_rollback_restores_the_old_message() throws {
         struct Refusal: Error {}
         let bench = try StoreBench()
