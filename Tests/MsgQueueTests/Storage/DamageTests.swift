@@ -124,7 +124,8 @@ import Testing
         func declare(_ sql: String, version: Int64) throws {
             let text = sql.replacing("'", with: "''")
             try plain.rows(
-                "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = '\(text)' WHERE name = 'message'; PRAGMA schema_version = \(version)")
+                "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = '\(text)' WHERE name = 'message'; PRAGMA schema_version = \(version)"
+            )
         }
         let free = table.replacing("NOT NULL", with: "").replacing(") STRICT", with: ")").replacing(" INTEGER ", with: " ANY ")
         try declare(free.replacing("seq ANY", with: "seq INTEGER"), version: version + 1)
