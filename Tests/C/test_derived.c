@@ -261,7 +261,9 @@ static void check_failing_change(const char *update) {
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   put(&scene, "f2", "gil", "refused, too");
   msgq_report report = MSGQ_REPORT_INIT;
-  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, "gil", &report));
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  options.conversation = "gil";
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &options, &report));
   CHECK_NUMBER(1, report.failed);
   CHECK_NUMBER(1, atomic_load(&stub.calls));
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "f2"));
@@ -277,4 +279,29 @@ TEST(D10_D15_a_count_of_failures_that_overflows_is_rebuilt) {
 
 TEST(D10_D15_a_count_of_a_conversation_that_overflows_is_rebuilt) {
   check_failing_change("INSERT INTO conversation VALUES('gil', 9223372036854775807, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)");
+}
+
+/* The name of a conversation is not valid UTF-8, so that it is read as another one than the one that the index has. */
+TEST(D10_Q12_a_damaged_name_of_a_conversation_delays_no_other_message) {
+  static const char *const names[] = { "ana", "support", "ben", "uwe", "zoe" };
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  for (size_t index = 0; index < 5; index++) put(&scene, names[index], names[index], "hello");
+  scene_close(&scene);
+  sql_run(scene.path, "UPDATE message SET conversation = CAST(x'f3' || 'upport' AS TEXT) WHERE id = 'support'");
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  drain(&scene);
+  for (size_t index = 0; index < 5; index++) {
+    if (index != 1) CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, names[index]));
+  }
+  CHECK_NUMBER(4, atomic_load(&stub.calls));
+  CHECK_NUMBER(1, counts_of(&scene, NULL).failed);
+  REQUIRE_OK(msgq_delete(scene.queue, "support"));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).failed);
+  scene_close(&scene);
+  CHECK_TEXT("4 messages, no damage found.", check_of(scene.path).text);
+  scene_end(&scene);
 }

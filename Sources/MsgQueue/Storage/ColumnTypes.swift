@@ -3,20 +3,14 @@ import CSQLite
 /// The types of the values in `message`. The table is STRICT, so that another type in the file is damage: SQLite converts the value when it is
 /// read, and the checksum of the row may agree, but every UPDATE of the row fails.
 enum ColumnTypes {
-    /// By the position of the column.
-    private static let declared: [Int32] = MessageColumn.allCases.map { column in
-        MessageColumn.texts.contains(column) ? SQLITE_TEXT : column == .body ? SQLITE_BLOB : SQLITE_INTEGER
+    /// The permitted types of each column, by its position, as bits with the numbers of the types.
+    private static let permitted: [UInt8] = MessageColumn.allCases.map { column in
+        let type = MessageColumn.texts.contains(column) ? SQLITE_TEXT : column == .body ? SQLITE_BLOB : SQLITE_INTEGER
+        return 1 << UInt8(type) | (MessageColumn.optional.contains(column) ? 1 << UInt8(SQLITE_NULL) : 0)
     }
-    private static let isOptional: [Bool] = MessageColumn.allCases.map { MessageColumn.optional.contains($0) }
 
     /// Whether the values of the current row have the types of their columns. Must be called before a value is read.
-    static func agree(_ fields: Fields<MessageColumn>) -> Bool {
-        for position in declared.indices {
-            let type = fields.statement.type(Int32(truncatingIfNeeded: position))
-            guard type == declared[position] || type == SQLITE_NULL && isOptional[position] else { return false }
-        }
-        return true
-    }
+    static func agree(_ fields: Fields<MessageColumn>) -> Bool { fields.statement.hasTypes(permitted) }
 
     /// The condition that a value of a row has another type.
     private static let differ = SQL(

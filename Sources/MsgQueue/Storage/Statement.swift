@@ -130,6 +130,16 @@ final class Statement {
     /// The type of a value, such as SQLITE_TEXT. Must be read before the value.
     func type(_ column: Int32) -> Int32 { sqlite3_column_type(handle, column) }
 
+    /// Whether the types of the first columns are permitted: bits with the numbers of the types.
+    func hasTypes(_ permitted: [UInt8]) -> Bool {
+        var column: Int32 = 0
+        for types in permitted {
+            guard types & 1 << UInt8(truncatingIfNeeded: sqlite3_column_type(handle, column)) != 0 else { return false }
+            column &+= 1
+        }
+        return true
+    }
+
     func isNull(_ column: Int32) -> Bool { type(column) == SQLITE_NULL }
 
     func text(_ column: Int32) -> String {

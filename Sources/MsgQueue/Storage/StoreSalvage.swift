@@ -62,7 +62,8 @@ package enum StoreSalvage {
 
     // MARK: Other tables
 
-    /// Reads a table from its start and, if that fails at some row, also from its end. Returns whether all of it was read.
+    /// Reads a table, whose key is the first column, from its start and, if that fails at some row, also from its end. Returns whether all of
+    /// it was read. A table that has a key twice is damaged, and may not come to an end.
     private static func read(
         _ store: InspectedStore, _ columns: String, orderedBy key: String, _ take: (Statement) throws(QueueError) -> Void
     ) throws(QueueError) -> Bool {
@@ -72,7 +73,9 @@ package enum StoreSalvage {
             do throws(QueueError) {
                 let statement = try Statement("SELECT \(columns) ORDER BY \(key)\(direction)", store.database)
                 defer { statement.finalize() }
+                var keys = Set<Name>()
                 try statement.forEach { () throws(QueueError) in
+                    guard keys.insert(Name(statement.text(0))).inserted else { throw QueueError(.corrupt, "a table has a row twice") }
                     do throws(QueueError) { try take(statement) } catch { failure = error }
                     return failure == nil
                 }
