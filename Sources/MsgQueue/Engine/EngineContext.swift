@@ -40,7 +40,7 @@ final class EngineContext: @unchecked Sendable {
 
     private var isCheckDue: Bool {
         unchecked += 1
-        guard unchecked * 64 >= core.scheduler.lanes.count else { return false }
+        guard unchecked * 4 >= core.scheduler.lanes.count else { return false }
         unchecked = 0
         return true
     }

@@ -2,7 +2,8 @@
 extension Core {
     /// Returns the first invariant that does not hold, for an assertion; nil: all hold.
     package var brokenInvariant: String? {
-        if Set(rowsInFlight.keys) != Set(scheduler.flights.values.filter { !$0.isEnded }.map(\.token)) {
+        let open = scheduler.flights.values.lazy.filter { !$0.isEnded }
+        if open.count != rowsInFlight.count || !open.allSatisfy({ rowsInFlight[$0.token] != nil }) {
             return "INV-1: the rows in flight are not those of the attempts without an outcome"
         }
         if (prompt != nil) != (scheduler.prompt == .raised) { return "INV-2: the prompt is open in one place only" }
@@ -17,22 +18,23 @@ extension Scheduler {
         }
         if session == nil, !pending.isEmpty { return "INV-5: a drain waits although none is running" }
         if !removals.keys.allSatisfy(pausedConversations.contains) { return "INV-6: a conversation is being deleted and not held" }
-        if Set(forced.map(\.sequence)).count < forced.count { return "INV-7: a message has two manual requests" }
+        if forced.count > 1, Set(forced.map(\.sequence)).count < forced.count { return "INV-7: a message has two manual requests" }
         return lanes.lazy.compactMap { name, lane in brokenInvariant(of: lane, name) }.first
     }
 
     private func brokenInvariant(of lane: Lane, _ conversation: Name) -> String? {
-        let tokens = (lane.flight.map { [$0] } ?? []) + lane.otherFlights
-        for token in tokens where flights[token]?.conversation != conversation || flights[token]?.batch != lane.batch {
+        for token in lane.tokens where flights[token]?.conversation != conversation || flights[token]?.batch != lane.batch {
             return "INV-4: the attempts of a lane are not of one conversation and one batch"
         }
-        if zip(lane.upcoming, lane.upcoming.dropFirst()).contains(where: { $0.sequence >= $1.sequence }) {
-            return "INV-8: the next messages of a lane are not in order"
+        var last: Int64 = 0
+        for head in lane.upcoming {
+            if head.sequence <= last { return "INV-8: the next messages of a lane are not in order" }
+            last = head.sequence
         }
-        if let newest = (lane.upcoming + lane.deferred).map(\.sequence).max(), newest > lane.last {
+        if max(last, lane.deferred.map(\.sequence).max() ?? 0) > lane.last {
             return "INV-9: a lane has a message that counts as not read"
         }
-        if !Set(lane.upcoming.map(\.sequence)).isDisjoint(with: lane.deferred.map(\.sequence)) {
+        if !lane.deferred.isEmpty, !Set(lane.upcoming.map(\.sequence)).isDisjoint(with: lane.deferred.map(\.sequence)) {
             return "INV-10: a message of a lane is both next and deferred"
         }
         return nil

@@ -56,6 +56,9 @@ struct Lane {
     /// Whether an attempt may begin, of the batch that is being chosen if there is one.
     func isFree(for batch: UInt64?) -> Bool { flight == nil || batch == self.batch }
 
+    /// Of all attempts in flight.
+    var tokens: [UInt64] { flight.map { [$0] + otherFlights } ?? [] }
+
     func hasFlight(_ token: UInt64) -> Bool { flight == token || otherFlights.contains(token) }
 
     mutating func begin(_ flight: Flight) {
