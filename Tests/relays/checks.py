@@ -416,6 +416,10 @@ def without_tls(broker: Broker) -> None:
     assert outcome.text.startswith(f"127.0.0.1:{broker.port}"), outcome
 
 
+class ConnectionEndedError(Exception):
+    """The broker ended the connection during an attempt, which uses up a retry: not the fault that is tested."""
+
+
 def holds(
     broker: Broker, relay: Client, folder: Path, text: str, mend: Callable[[], object], *, count: int = 300
 ) -> list[str]:
@@ -440,6 +444,9 @@ def holds(
         messages = [queue.get(each) for each in ids]
         assert {each.status for each in messages} <= {Status.QUEUED, Status.SENDING}, reasons[-1]
         tried = [each for each in messages if each.retries_used or each.attempts > (each.status is Status.SENDING)]
+        texts = {each.failure.text if each.failure else "" for each in tried}
+        if tried and all("the connection ended" in each for each in texts):
+            raise ConnectionEndedError
         assert not tried, [(each.attempts, each.retries_used, each.failure) for each in tried[:3]]
         assert text in reasons[0], reasons[0]
         mend()

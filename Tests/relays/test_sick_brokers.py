@@ -365,7 +365,16 @@ MQTT: dict[str, Callable[[Guarded, str], Fault]] = {
 
 @pytest.mark.parametrize("name", MQTT)
 def test_B3_mqtt_faults_hold_the_queue(mqtt: Broker, tmp_path: Path, name: str) -> None:
-    hold(mqtt, tmp_path, MQTT[name])
+    try:
+        hold(mqtt, tmp_path, MQTT[name])
+    except checks.ConnectionEndedError:
+        # On a very busy machine mosquitto may end a connection by itself. Then the test begins again with another one.
+        mqtt.kill()
+        other = server(Guarded, tmp_path / "other")
+        try:
+            hold(other, tmp_path, MQTT[name])
+        finally:
+            other.kill()
 
 
 # ---------------------------------------------------------------- Kafka
