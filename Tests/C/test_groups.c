@@ -397,6 +397,22 @@ TEST(I9_a_filter_selects_queued_messages_by_what_they_wait_for) {
   scene_end(&scene);
 }
 
+/* Names are compared by their bytes, also where two look the same. */
+TEST(I9_D10_names_that_look_the_same_are_different) {
+  static const char composed[] = "caf\xc3\xa9", decomposed[] = "cafe\xcc\x81";
+  struct scene scene;
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  scene_begin_open(&scene);
+  put_each(&scene, { "d1", decomposed, "1" }, { "c1", composed, "2" }, { "d2", decomposed, "3" });
+  REQUIRE_OK(msgq_pause(scene.queue, decomposed));
+  CHECK_TEXT("", waiting_of(&scene, MSGQ_REASON_PAUSED, composed, false));
+  CHECK_TEXT("d1 d2", waiting_of(&scene, MSGQ_REASON_PAUSED, decomposed, false));
+  scene_close(&scene);
+  REQUIRE_OK(msgq_check(scene.path, &report));
+  CHECK(report.sound);
+  scene_end(&scene);
+}
+
 TEST(I9_a_filter_by_reason_is_refused_where_it_cannot_be_kept) {
   struct scene scene;
   msgq_page *page = NULL;

@@ -68,7 +68,8 @@ extension QueueReader {
         let sending = writes.sendingSequences
         guard !scheduler.isPaused else { return try store.page(filter, sending: sending, damaged: report) }
         var found: [Int64] = []
-        for name in scheduler.conversationsPausedByName where filter.conversation == nil || filter.conversation == name.text {
+        let only = filter.conversation.map { Name($0) }
+        for name in scheduler.conversationsPausedByName where only == nil || only == name {
             var page = filter
             page.conversation = name.text
             found += try store.sequences(page, sending: sending)

@@ -29,7 +29,7 @@ struct DerivedCheck {
 
     /// The messages of a conversation that were read.
     private struct Sum {
-        var conversation = ""
+        var conversation = Name("")
         var last: Int64 = 0
         var counts = Counts()
     }
@@ -85,7 +85,7 @@ struct DerivedCheck {
 
     /// Applies a change of the counts of a folded message.
     mutating func changed(_ sequence: Int64, _ conversation: Name, by delta: Counts) {
-        guard case .counts = stage, sequence <= sum.last, conversation.text == sum.conversation else { return }
+        guard case .counts = stage, sequence <= sum.last, conversation == sum.conversation else { return }
         sum.counts += delta
     }
 
@@ -214,13 +214,13 @@ struct DerivedCheck {
                 ? "\(select) >= ?1 ORDER BY 1, 2"
                 : "\(select) = ?1 AND seq > ?2 UNION ALL \(select) > ?1 ORDER BY 1, 2", database)
         defer { statement.finalize() }
-        try statement.bind(1, sum.conversation)
+        try statement.bind(1, sum.conversation.text)
         statement.bind(2, sum.last)
         let table = try Statement("SELECT \(ConversationColumn.list(ofLayout: layout)) FROM conversation WHERE name = ?1", database)
         defer { table.finalize() }
         var (isAtEnd, fits) = (true, true)
         try statement.forEach { () throws(QueueError) in
-            let conversation = statement.text(0)
+            let conversation = Name(statement.text(0))
             if conversation != sum.conversation || sum.last == 0 {
                 if sum.last > 0 { fits = try agrees(table) }
                 sum = Sum(conversation: conversation)
@@ -239,7 +239,7 @@ struct DerivedCheck {
 
     /// Whether the row of the conversation that was read agrees with its messages. The parts of the list compare its newest message.
     private func agrees(_ table: Statement) throws(QueueError) -> Bool {
-        try table.bind(1, sum.conversation)
+        try table.bind(1, sum.conversation.text)
         let stored = try table.first { () throws(QueueError) in Counts(Fields<ConversationColumn>(table)) }
         guard var stored else { return false }
         if ignoresBytes { stored.unsentBytes = sum.counts.unsentBytes }
