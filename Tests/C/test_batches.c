@@ -795,19 +795,25 @@ TEST(A11_X1_the_state_in_the_background_is_that_of_the_skipped_message) {
   }
 }
 
+/* A batch waits 30 s for more messages, up to so many. */
+static void begin_lingering(struct scene *scene, struct batcher *batcher, uint32_t max_messages, uint32_t drain_batch) {
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(scene, batcher);
+  scene->options.mode = MSGQ_MODE_AUTO;
+  scene->options.direct = true;
+  scene->options.drain_batch = drain_batch;
+  scene->options.online_debounce_ms = 0;
+  scene_open(scene);
+  options.linger_ms = 30000;
+  options.max_messages = max_messages;
+  set_batches(scene, batcher, &options);
+  set_online(scene);
+}
+
 TEST(B1_X1_while_a_batch_waits_for_more_messages_explain_says_until_when) {
   struct scene scene;
   struct batcher batcher;
-  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
-  begin(&scene, &batcher);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene.options.direct = true;
-  scene.options.online_debounce_ms = 0;
-  scene_open(&scene);
-  options.linger_ms = 30000;
-  options.max_messages = 2;
-  set_batches(&scene, &batcher, &options);
-  set_online(&scene);
+  begin_lingering(&scene, &batcher, 2, 0);
   for (int round = 0; round < 2; round++) {
     REQUIRE_OK(msgq_set_lifecycle(scene.queue, round == 0 ? MSGQ_LIFECYCLE_FOREGROUND : MSGQ_LIFECYCLE_BACKGROUND));
     int64_t before = wall_ms();
@@ -831,17 +837,7 @@ TEST(B1_X1_while_a_batch_waits_for_more_messages_explain_says_until_when) {
 TEST(B1_X1_every_message_of_a_batch_that_waits_is_sent_with_it) {
   struct scene scene;
   struct batcher batcher;
-  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
-  begin(&scene, &batcher);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene.options.direct = true;
-  scene.options.drain_batch = 1;
-  scene.options.online_debounce_ms = 0;
-  scene_open(&scene);
-  options.linger_ms = 30000;
-  options.max_messages = 3;
-  set_batches(&scene, &batcher, &options);
-  set_online(&scene);
+  begin_lingering(&scene, &batcher, 3, 1);
   int64_t before = wall_ms();
   put_each(&scene, { "a", "ana", "s" }, { "b", "ben", "s" });
   for (int index = 0; index < 2; index++) {

@@ -161,7 +161,7 @@ static const struct index_entry {
   { "message_failed_in", "status = 2 WHERE id = 'f1'", "status = 5 WHERE id = 'f1'" },
   { "message_replace", "status = 2 WHERE id = 'urgent'", "status = 0 WHERE id = 'urgent'" },
   { "message_priority", "status = 2 WHERE id = 'urgent'", "status = 0 WHERE id = 'urgent'" },
-  { "message_scheduled", "status = 2 WHERE id = 'later'", "status = 0 WHERE id = 'later'" },
+  { "message_deferred", "status = 2 WHERE id = 'later'", "status = 0 WHERE id = 'later'" },
   { "message_due", "status = 2 WHERE id = 'r1'", "status = 0 WHERE id = 'r1'" },
   { "message_time", "indexed = 0 WHERE id = 't1'", "indexed = 1 WHERE id = 't1'" },
   { "message_time_in", "indexed = 0 WHERE id = 't1'", "indexed = 1 WHERE id = 't1'" },

@@ -132,7 +132,7 @@ final class Changes {
         for flight in flights { context.core.markCleared(flight.token) }
         store.scrub()
         context.core.scheduler.cleared(name, context.ports.moment)
-        for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
+        refreshBlocks(name)
         events.emit(.cleared(conversation: conversation))
         events.countsChanged()
     }
@@ -140,9 +140,13 @@ final class Changes {
     /// Tells the scheduler that some of the messages are gone.
     private func clearedInPart(_ name: Name?) {
         context.core.scheduler.forgetBacklog(context.ports.moment)
-        for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
+        refreshBlocks(name)
         store.scrub()
         events.countsChanged()
+    }
+
+    private func refreshBlocks(_ name: Name?) {
+        for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
     }
 
     private func clear(_ name: Name?, _ flights: [Flight], isTried: Bool) throws(QueueError) {

@@ -4,7 +4,7 @@ struct EndedMessages {
     static let ceiling = 4_096
 
     private struct Ending {
-        let id: String
+        let id: Name
         /// The event by which it was sent; nil: it was not.
         var sent: StatusChange?
         /// The last receipt, after it was sent.
@@ -24,14 +24,19 @@ struct EndedMessages {
         case .status(let change):
             // A recorded message has no status before.
             guard let from = change.from, StatusRule.rank(change.to) >= StatusRule.rank(.sent) else { return }
+            let id = Name(change.id)
             if StatusRule.rank(from) < StatusRule.rank(.sent) {
-                add(Ending(id: change.id, sent: change))
-            } else if let place = places[Name(change.id)] {
+                add(Ending(id: id, sent: change))
+            } else if let place = places[id] {
                 // Of a message that ended long ago, the store knows more.
                 endings[place].receipt = change.to
             }
-        case .discarded(let id, _, _), .replaced(let id, _, _): add(Ending(id: id, end: event))
-        case .deleted(let id, let conversation): noteDeleted(id, conversation, event)
+        case .discarded(let id, _, _), .replaced(let id, _, _): add(Ending(id: Name(id), end: event))
+        case .deleted(let id, _):
+            // It may have been sent before.
+            var ending = places[Name(id)].map { endings[$0] } ?? Ending(id: Name(id))
+            ending.end = event
+            add(ending)
         default: break
         }
     }
@@ -39,27 +44,15 @@ struct EndedMessages {
     /// Notes that a new message has this id.
     mutating func forget(_ id: String) { places[Name(id)] = nil }
 
-    /// Notes a message that a call for many removed.
-    mutating func noteDeleted(_ id: String, _ conversation: String) {
-        noteDeleted(id, conversation, .deleted(id: id, conversation: conversation))
-    }
-
-    private mutating func noteDeleted(_ id: String, _ conversation: String, _ event: Event) {
-        var ending = places[Name(id)].map { endings[$0] } ?? Ending(id: id)
-        // It may have been sent before.
-        ending.end = event
-        add(ending)
-    }
-
     private mutating func add(_ ending: Ending) {
         guard endings.count == Self.ceiling else {
-            places[Name(ending.id)] = endings.count
+            places[ending.id] = endings.count
             return endings.append(ending)
         }
         let oldest = endings[next].id
-        if places[Name(oldest)] == next { places[Name(oldest)] = nil }
+        if places[oldest] == next { places[oldest] = nil }
         endings[next] = ending
-        places[Name(ending.id)] = next
+        places[ending.id] = next
         next = (next + 1) % Self.ceiling
     }
 

@@ -241,7 +241,7 @@ final class PromptCount {
 
     /// Whether the sums do not contain this message because it waits for something of its own.
     private func isInNoSum(_ head: Head) -> Bool {
-        UnsentSums.Place(head.notBefore, head.sequence) > store.unsentSums.border || head.unmeteredOnly && isMetered
+        TimePlace(head.notBefore, head.sequence) > store.unsentSums.border || head.unmeteredOnly && isMetered
     }
 
     /// Examines the next messages of a conversation in order; nil: there are more.

@@ -31,7 +31,6 @@ final class Waits {
 
     /// Notes an event, which follows its commit.
     func note(_ event: Event) {
-        let endedID = event.endedID
         ended.note(event)
         guard !waiters.isEmpty else { return }
         switch event {
@@ -40,7 +39,7 @@ final class Waits {
             // Others may wait behind it.
             if change.from != nil { isChanged = true }
         default:
-            if let endedID { noteChange(of: endedID) }
+            if let id = event.goneID { noteChange(of: id) }
             isChanged = true
         }
     }
@@ -50,7 +49,7 @@ final class Waits {
 
     /// Notes messages that a call for many deleted: it has one event for all.
     func noteDeleted(_ ids: some Collection<(id: String, conversation: String)>) {
-        for (id, conversation) in ids.suffix(EndedMessages.ceiling) { ended.noteDeleted(id, conversation) }
+        for (id, conversation) in ids.suffix(EndedMessages.ceiling) { ended.note(.deleted(id: id, conversation: conversation)) }
     }
 
     private func noteChange(of id: String) {

@@ -1,10 +1,8 @@
 /// A message that is no longer in the store, as far as the event of its end says.
 extension Event {
-    /// The id of the message that was sent or left the store by this event.
-    package var endedID: String? {
+    /// The id of the message that left the store by this event.
+    package var goneID: String? {
         switch self {
-        // A recorded message has no status before.
-        case .status(let change): change.from != nil && StatusRule.rank(change.to) >= StatusRule.rank(.sent) ? change.id : nil
         case .discarded(let id, _, _), .deleted(let id, _), .replaced(let id, _, _): id
         default: nil
         }

@@ -5,11 +5,22 @@ package struct TimePlace: Sendable, Equatable, Comparable {
 
     package init(_ time: Int64, _ sequence: Int64) { (self.time, self.sequence) = (time, sequence) }
 
+    package static let start = TimePlace(Int64.min, 0)
+    package static let end = TimePlace(Int64.max, Int64.max)
+
     /// The part of a time that is in the checksum of its conversation: all of it up to the end of the year 9999. The sum of a damaged
     /// store's times must not overflow.
     static let proofMask: Int64 = 1 << 48 - 1
 
     package static func < (left: TimePlace, right: TimePlace) -> Bool { (left.time, left.sequence) < (right.time, right.sequence) }
+}
+
+extension Filter {
+    /// The place before a page by a time; nil: it begins at the end. Without a sequence number it begins at the time, in both directions.
+    package var timePlace: TimePlace? {
+        guard afterTime != 0 else { return nil }
+        return TimePlace(afterTime, after == 0 && newestFirst ? Int64.max : after)
+    }
 }
 
 /// How the order of the messages by time is stored.

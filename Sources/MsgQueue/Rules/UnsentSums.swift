@@ -47,35 +47,22 @@ package struct UnsentSums {
         package var mayWait: Bool { later.messages != 0 || unmetered.messages != 0 || failedUnmetered.messages != 0 }
     }
 
-    /// A place in the order of the times for which messages are scheduled.
-    package struct Place: Comparable {
-        package let time: Int64
-        package let sequence: Int64
-
-        package init(_ time: Int64, _ sequence: Int64) { (self.time, self.sequence) = (time, sequence) }
-
-        package static func < (left: Place, right: Place) -> Bool { (left.time, left.sequence) < (right.time, right.sequence) }
-
-        package static let start = Place(Int64.min, 0)
-        package static let end = Place(Int64.max, Int64.max)
-    }
-
     package private(set) var all = Part()
     package private(set) var parts: [Name: Part] = [:]
     /// The queued messages that wait for a retry, or did, by conversation and sequence number.
     package private(set) var retries: [Name: [Int64: Head]] = [:]
     /// The failed messages that were scheduled for a time after `border` when they failed or were read.
     package private(set) var scheduledFailures: [Name: [Int64: Head]] = [:]
-    /// The time until which messages count as due.
-    package private(set) var border: Place
+    /// The time until which messages count as due. (Places are by the time for which a message is scheduled.)
+    package private(set) var border: TimePlace
     /// The queued messages up to this place have been read.
-    package private(set) var readThrough = Place.start
+    package private(set) var readThrough = TimePlace.start
     /// The failed messages up to this sequence number have been read.
     package private(set) var failedThrough: Int64 = 0
     /// The transaction in progress has changed the sums.
     package var isTouched = false
 
-    package init(at time: Int64 = 0) { border = Place(time, Int64.max) }
+    package init(at time: Int64 = 0) { border = TimePlace(time, Int64.max) }
 
     package var isInUse: Bool { readThrough != .start || failedThrough != 0 }
 
@@ -91,7 +78,7 @@ package struct UnsentSums {
         if areFailed {
             failedThrough = complete ? Int64.max : rows.last?.head.sequence ?? failedThrough
         } else {
-            readThrough = complete ? .end : rows.last.map { Place($0.head.notBefore, $0.head.sequence) } ?? readThrough
+            readThrough = complete ? .end : rows.last.map { TimePlace($0.head.notBefore, $0.head.sequence) } ?? readThrough
         }
     }
 
@@ -103,7 +90,7 @@ package struct UnsentSums {
             if head.unmeteredOnly { delta.unmetered = Sum(head) }
             add(delta, to: conversation)
         }
-        border = time.map { Place($0, Int64.max) } ?? rows.last.map { Place($0.head.notBefore, $0.head.sequence) } ?? border
+        border = time.map { TimePlace($0, Int64.max) } ?? rows.last.map { TimePlace($0.head.notBefore, $0.head.sequence) } ?? border
     }
 
     // MARK: Changes of messages
@@ -127,7 +114,8 @@ package struct UnsentSums {
         guard row.isCounted, row.progress.status == .queued || row.progress.status == .failed else { return }
         let head = row.head
         let isFailed = row.progress.status == .failed
-        guard isFailed ? head.sequence <= failedThrough : head.mayBeDeferred && Place(head.notBefore, head.sequence) <= readThrough else {
+        guard isFailed ? head.sequence <= failedThrough : head.mayBeDeferred && TimePlace(head.notBefore, head.sequence) <= readThrough
+        else {
             return
         }
         isTouched = true
@@ -135,7 +123,7 @@ package struct UnsentSums {
     }
 
     private mutating func count(_ head: Head, _ conversation: Name, isFailed: Bool, adds: Bool) {
-        let isLater = Place(head.notBefore, head.sequence) > border
+        let isLater = TimePlace(head.notBefore, head.sequence) > border
         let sum = Sum(head, adds: adds)
         var delta = Part()
         if isFailed {

@@ -40,6 +40,13 @@ struct Lane {
     /// The maximum length of `deferred`; beyond it a deferred message blocks its conversation.
     static let deferredCeiling = 1024
 
+    /// Whether a deferred message, which follows so many others, blocks no later one. Then it is counted, too.
+    static func passesOver(_ deferred: inout Int) -> Bool {
+        guard deferred < deferredCeiling else { return false }
+        deferred += 1
+        return true
+    }
+
     /// Whether it has queued messages or may have some in the store.
     var hasMessages: Bool { !upcoming.isEmpty || !deferred.isEmpty || more }
 

@@ -108,8 +108,6 @@ extension Scheduler {
     /// Whether a queued message blocks later ones of its conversation. `deferred`: the number of messages before it that do not, which is
     /// counted on; beyond `deferredCeiling` a deferred one blocks, too.
     package func holds(_ head: Head, after deferred: inout Int, _ now: Moment) -> Bool {
-        guard isDeferred(withMonotonicDue(head), now), deferred < Lane.deferredCeiling else { return true }
-        deferred += 1
-        return false
+        !(isDeferred(withMonotonicDue(head), now) && Lane.passesOver(&deferred))
     }
 }

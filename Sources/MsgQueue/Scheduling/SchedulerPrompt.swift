@@ -134,8 +134,7 @@ extension Scheduler {
 
         /// Notes a deferred message. If there are too many, it blocks its conversation.
         fileprivate mutating func passDeferred(in conversation: Name) {
-            let count = deferred[conversation, default: 0]
-            if count == Lane.deferredCeiling { stop(conversation) } else { deferred[conversation] = count + 1 }
+            if !Lane.passesOver(&deferred[conversation, default: 0]) { stop(conversation) }
         }
     }
 
@@ -247,7 +246,7 @@ extension Scheduler {
     mutating func promptMiscounted(work: Int64, _ now: Moment) { promptWatch.postponed(until: countTime(after: work, now)) }
 
     private func countTime(after work: Int64, _ now: Moment) -> Int64 {
-        now.mono.addingClamped(max(Self.promptInterval, work.multipliedClamped(by: 4)))
+        now.mono.addingClamped(max(Self.promptInterval, min(work, Self.longestSleep) * 4))
     }
 
     /// Notes the new size of a message.
@@ -266,11 +265,4 @@ extension Scheduler {
 
     /// Ends an open prompt. The next step withdraws it.
     package mutating func dismissPrompt(_ now: Moment) { promptUntil = min(promptUntil, now.mono) }
-}
-
-extension Int64 {
-    fileprivate func multipliedClamped(by factor: Int64) -> Int64 {
-        let (product, overflow) = multipliedReportingOverflow(by: factor)
-        return overflow ? Int64.max : product
-    }
 }

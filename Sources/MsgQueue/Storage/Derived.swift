@@ -48,18 +48,17 @@ struct Derived {
             ofMessages("large_body", [.number("seq")], "m.body IS NULL"),
             ofMessages("attempt", [.number("seq"), .number("number")]),
             ofMessages("in_flight", [.number("seq")]),
-        ] + (layout < Layout.withTimes ? [] : times + [deferred]) + (layout < Layout.withFailures ? [] : failures)
-            + conversations(ofLayout: layout) + [
-                Derived(
-                    name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
-                    fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
-                Derived(
-                    name: "recent_gone", isIndex: true, keys: [.number("gone_at"), .text("id")],
-                    entries: "recent AS i INDEXED BY recent_gone WHERE 1",
-                    fits: "EXISTS (SELECT 1 FROM recent AS r WHERE r.id = i.id AND r.gone_at = i.gone_at)"),
-                Derived(
-                    name: "recent_own", keys: [.number("seq")], entries: "recent_own AS i WHERE 1", fits: "i.seq > 0"),
-            ]
+        ] + (layout < Layout.withTimes ? [] : times) + (layout < Layout.withFailures ? [] : failures) + conversations(ofLayout: layout) + [
+            Derived(
+                name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
+                fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
+            Derived(
+                name: "recent_gone", isIndex: true, keys: [.number("gone_at"), .text("id")],
+                entries: "recent AS i INDEXED BY recent_gone WHERE 1",
+                fits: "EXISTS (SELECT 1 FROM recent AS r WHERE r.id = i.id AND r.gone_at = i.gone_at)"),
+            Derived(
+                name: "recent_own", keys: [.number("seq")], entries: "recent_own AS i WHERE 1", fits: "i.seq > 0"),
+        ]
     }
 
     /// The order by time. Rows with a `time_at` of 0 are before `timed_from`, and no such row was created before the previous one.
@@ -76,9 +75,7 @@ struct Derived {
             of: "indexed = 1 AND time_at != 0"),
     ]
 
-    private static let deferred = index("message_deferred", [.number("not_before"), .number("seq")], of: Schema.deferredCondition)
-
-    /// The failed messages by group, and the queued ones that wait for a time.
+    /// The failed messages by group, and the queued ones that may have to wait.
     private static let failures =
         [
             Derived(
@@ -99,7 +96,7 @@ struct Derived {
                     i.count = (SELECT count(*) FROM failure AS f INDEXED BY failure_group WHERE f.kind = i.kind AND f.code = i.code)
                     AND i.count > 0 AND i.proof = \(Store.failureProof("i.count", "i.first_at", "i.last_at", "i.kind", "i.code"))
                     """),
-            index("message_scheduled", [.number("not_before"), .number("seq")], of: "not_before != 0 AND status = \(.queued)"),
+            index("message_deferred", [.number("not_before"), .number("seq")], of: Schema.deferredCondition),
             index("message_due", [.number("due_at"), .number("seq")], of: "due_at != 0 AND status = \(.queued)"),
         ]
         + ["failure_group", "failure_group_in"].map { (name: SQL) in

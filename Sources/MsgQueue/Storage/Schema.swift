@@ -135,7 +135,6 @@ enum Schema {
 
     /// The queued messages that may have to wait for something of their own, so that they are found among all queued ones.
     static let deferredCondition: SQL = "status = \(.queued) AND (not_before != 0 OR unmetered_only != 0 OR due_at != 0)"
-    private static let deferredIndex = "CREATE INDEX message_deferred ON message(not_before) WHERE \(deferredCondition.text)"
 
     /// Titles of conversations, also of those without messages.
     private static let titleTable = """
@@ -161,9 +160,9 @@ enum Schema {
         """,
     ]
 
-    /// The queued messages with a time of their own, and those that wait for a retry.
+    /// The queued messages that may have to wait, the scheduled ones in order, and those that wait for a retry.
     private static let waitIndexes = [
-        "CREATE INDEX message_scheduled ON message(not_before) WHERE not_before != 0 AND status = 0",
+        "CREATE INDEX message_deferred ON message(not_before) WHERE \(deferredCondition.text)",
         "CREATE INDEX message_due ON message(due_at) WHERE due_at != 0 AND status = 0",
     ]
 
@@ -171,12 +170,11 @@ enum Schema {
     static let additionsOf3 =
         stateAdditions.map { "ALTER TABLE state ADD COLUMN \($0)" } + messageAdditions.map { "ALTER TABLE message ADD COLUMN \($0)" }
         + conversationAdditions.map { "ALTER TABLE conversation ADD COLUMN \($0)" } + timeIndexes + [titleTable]
-        + failureTables + waitIndexes + [deferredIndex]
+        + failureTables + waitIndexes
 
     /// The tables and indexes that layout 3 added.
     static let objectsOf3: Set<String> = [
         "conversation_time", "failure", "failure_count", "failure_group", "failure_group_in", "message_deferred", "message_due",
-        "message_scheduled",
         "message_time", "message_time_in", "title",
     ]
 
@@ -224,9 +222,8 @@ enum Schema {
     static let objects = [
         "attempt", "conversation", "conversation_recent", "conversation_time", "failure", "failure_count", "failure_group",
         "failure_group_in", "history", "history_in", "in_flight", "large_body", "message", "message_conversation", "message_deferred",
-        "message_due",
-        "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority", "message_queued",
-        "message_replace", "message_scheduled", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone",
+        "message_due", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority", "message_queued",
+        "message_replace", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone",
         "recent_own", "state", "title",
     ]
 }

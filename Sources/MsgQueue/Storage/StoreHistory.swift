@@ -73,7 +73,7 @@ extension Store {
             switch page {
             case .bySequence(let end): found = try candidates(before: end == 0 ? Int64.max : end, limit - outlines.count, fresh)
             case .byTime(let end):
-                found = try candidates(before: end ?? TimePlace(Int64.max, Int64.max), limit - outlines.count, fresh)
+                found = try candidates(before: end ?? .end, limit - outlines.count, fresh)
             }
             isAtEnd = found.count < limit - outlines.count
             for candidate in found {

@@ -151,6 +151,11 @@ extension Store {
         statement.bind(1, sequence)
         statement.bind(2, Int64(limit))
         statement.bind(3, foldedThrough)
+        return try heads(statement)
+    }
+
+    /// Returns the rows of a statement whose columns are those of `HeadColumn`.
+    func heads(_ statement: Statement) throws(QueueError) -> [(conversation: Name, head: Head)] {
         var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
             let fields = Fields<HeadColumn>(statement)

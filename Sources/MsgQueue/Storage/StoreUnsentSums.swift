@@ -19,7 +19,7 @@ extension Store {
             unsentSums.read(rows, areFailed: true, complete: rows.count < Self.sumStep)
             return unsentSums.isComplete && unsentSums.border.time >= now
         }
-        guard unsentSums.border < UnsentSums.Place(now, Int64.max) else { return true }
+        guard unsentSums.border < TimePlace(now, Int64.max) else { return true }
         let rows = try deferred(after: unsentSums.border, until: now)
         let isComplete = rows.count < Self.sumStep
         unsentSums.pass(rows, through: isComplete ? now : nil)
@@ -42,7 +42,7 @@ extension Store {
 
     /// Returns queued messages that may have to wait for something of their own, in the order of the times for which they are scheduled.
     private func deferred(
-        after place: UnsentSums.Place, until time: Int64
+        after place: TimePlace, until time: Int64
     ) throws(QueueError) -> [(conversation: Name, head: Head)] {
         try heads(
             try database.statement(
@@ -99,13 +99,7 @@ extension Store {
             parameter += 1
         }
         if let conversation { try statement.bind(parameter, conversation.text) }
-        var heads: [(conversation: Name, head: Head)] = []
-        try statement.forEach { () throws(QueueError) in
-            let fields = Fields<HeadColumn>(statement)
-            heads.append((Name(fields.text(.conversation)), Head(fields, boot: clock.boot)))
-            return true
-        }
-        return heads
+        return try heads(statement)
     }
 
     /// Returns when the next queued message is due that is scheduled for a later time; nil: none is.

@@ -1,15 +1,9 @@
 /// The pages by time. They merge the rows in the indexes by time, the plain rows, whose order is that of their sequence numbers, and the rows
 /// that are not folded.
 extension PageQuery {
-    /// The place before the page. Without a sequence number the page begins at the time, in both directions.
-    private var cursor: TimePlace? {
-        guard filter.afterTime != 0 else { return nil }
-        return TimePlace(filter.afterTime, filter.after == 0 && filter.newestFirst ? Int64.max : filter.after)
-    }
-
     /// Whether a place belongs to the page, if the page is long enough.
     private func isAfterCursor(_ place: TimePlace) -> Bool {
-        guard let cursor else { return true }
+        guard let cursor = filter.timePlace else { return true }
         return filter.newestFirst ? place < cursor : place > cursor
     }
 
@@ -49,7 +43,7 @@ extension PageQuery {
 
     /// Returns the sequence number after which the plain rows of the page begin, or before it, if newest first.
     private func plainCursor() throws(QueueError) -> Int64 {
-        guard let cursor else { return filter.newestFirst ? store.plainEnd : 0 }
+        guard let cursor = filter.timePlace else { return filter.newestFirst ? store.plainEnd : 0 }
         // The time of a damaged row may be anything. With its sequence number the pages come to an end.
         if let (_, isPlain) = try store.timePlace(of: cursor.sequence), isPlain { return cursor.sequence }
         if filter.newestFirst { return try store.firstPlain(from: cursor) }
@@ -65,7 +59,7 @@ extension PageQuery {
         case (false, true): statement = try store.database.statement(Self.byTime(inConversation: false, newestFirst: true))
         case (false, false): statement = try store.database.statement(Self.byTime(inConversation: false, newestFirst: false))
         }
-        let cursor = cursor ?? (filter.newestFirst ? TimePlace(Int64.max, Int64.max) : TimePlace(Int64.min, 0))
+        let cursor = filter.timePlace ?? (filter.newestFirst ? .end : .start)
         statement.bind(1, cursor.time)
         statement.bind(2, cursor.sequence)
         statement.bind(3, mask)

@@ -15,13 +15,8 @@ package struct WaitingPage {
     package init(_ filter: Filter, after now: Int64, excluding excluded: Set<Name>?) {
         (self.filter, self.now, self.excluded) = (filter, now, excluded)
         self.filter.statuses = StatusSet(.queued)
-        if filter.newestFirst {
-            // Without a sequence number the page begins at the time.
-            let last = filter.after == 0 ? Int64.max : filter.after
-            place = filter.afterTime == 0 ? TimePlace(Int64.max, Int64.max) : TimePlace(filter.afterTime, last)
-        } else {
-            place = filter.afterTime > now ? TimePlace(filter.afterTime, filter.after) : TimePlace(now, Int64.max)
-        }
+        let first = TimePlace(now, Int64.max)
+        place = filter.newestFirst ? filter.timePlace ?? .end : max(filter.timePlace ?? first, first)
     }
 
     /// Runs one step. Returns false when the page is complete.
@@ -51,26 +46,22 @@ package struct WaitingPage {
 
     private func statement(_ database: Database) throws(QueueError) -> Statement {
         switch (filter.waitingFor == .scheduled, filter.newestFirst) {
-        case (true, false): try database.statement(Self.entries("not_before", "message_scheduled"))
-        case (true, true): try database.statement(Self.lastEntries("not_before", "message_scheduled"))
-        case (false, false): try database.statement(Self.entries("due_at", "message_due"))
-        case (false, true): try database.statement(Self.lastEntries("due_at", "message_due"))
+        case (true, false): try database.statement(Self.entries("not_before", "message_deferred", newestFirst: false))
+        case (true, true): try database.statement(Self.entries("not_before", "message_deferred", newestFirst: true))
+        case (false, false): try database.statement(Self.entries("due_at", "message_due", newestFirst: false))
+        case (false, true): try database.statement(Self.entries("due_at", "message_due", newestFirst: true))
         }
     }
 
-    private static func entries(_ time: SQL, _ index: SQL) -> SQL {
-        let source: SQL = "SELECT \(time), seq, conversation FROM message INDEXED BY \(index) WHERE \(time) != 0 AND status = \(.queued)"
-        return """
-            \(source) AND \(time) = ?1 AND seq > ?2 AND \(time) > ?4
-            UNION ALL \(source) AND \(time) > ?1 AND \(time) > ?4 ORDER BY 1, 2 LIMIT ?3
+    private static func entries(_ time: SQL, _ index: SQL, newestFirst: Bool) -> SQL {
+        let (follows, order): (SQL, SQL) = newestFirst ? ("<", "1 DESC, 2 DESC") : (">", "1, 2")
+        let source: SQL = """
+            SELECT \(time), seq, conversation FROM message INDEXED BY \(index)
+            WHERE \(time) != 0 AND status = \(.queued) AND \(time) > ?4 AND
             """
-    }
-
-    private static func lastEntries(_ time: SQL, _ index: SQL) -> SQL {
-        let source: SQL = "SELECT \(time), seq, conversation FROM message INDEXED BY \(index) WHERE \(time) != 0 AND status = \(.queued)"
         return """
-            \(source) AND \(time) = ?1 AND seq < ?2 AND \(time) > ?4
-            UNION ALL \(source) AND \(time) < ?1 AND \(time) > ?4 ORDER BY 1 DESC, 2 DESC LIMIT ?3
+            \(source) \(time) = ?1 AND seq \(follows) ?2
+            UNION ALL \(source) \(time) \(follows) ?1 ORDER BY \(order) LIMIT ?3
             """
     }
 }

@@ -32,9 +32,9 @@ package struct WaitingSearch {
     package mutating func step(_ store: Store) throws(QueueError) -> Bool {
         let statement =
             switch (wait, excluded.isEmpty) {
-            case (.scheduled, true): try store.database.statement(Self.count("not_before", "message_scheduled"))
+            case (.scheduled, true): try store.database.statement(Self.count("not_before", "message_deferred"))
             case (.retrying(withScheduled: true), true): try store.database.statement(Self.count("due_at", "message_due"))
-            case (.scheduled, false): try store.database.statement(Self.entries("not_before", "message_scheduled", "true"))
+            case (.scheduled, false): try store.database.statement(Self.entries("not_before", "message_deferred", "true"))
             case (.retrying, _): try store.database.statement(Self.entries("due_at", "message_due", "not_before <= ?4"))
             }
         statement.bind(1, time)

@@ -19,9 +19,7 @@ final class StoreBench {
 
     /// Makes a store of layout 2 of a closed one without times.
     static let asLayout2 =
-        ["message_time", "message_time_in", "conversation_time", "message_scheduled", "message_due", "message_deferred"].map {
-            "DROP INDEX \($0)"
-        }
+        ["message_time", "message_time_in", "conversation_time", "message_deferred", "message_due"].map { "DROP INDEX \($0)" }
         + ["title", "failure", "failure_count"].map { "DROP TABLE \($0)" }
         + Schema.additionsOf3.filter { $0.hasPrefix("ALTER") }.map { statement in
             let words = statement.split(separator: " ")
