@@ -322,3 +322,35 @@ TEST(Q22_a_million_messages_are_counted) {
   CHECK_RESULT(MSGQ_OK, msgq_withdraw_prompt(post.scene.queue));
   post_end(&post);
 }
+
+/* Conversations whose only message is scheduled are examined one by one, and all of them get another message after the first ones were. */
+TEST(Q22_a_count_that_a_lost_connection_interrupted_begins_again) {
+  enum { total = 20000 };
+  static char names[total][8];
+  static msgq_draft drafts[total];
+  struct post post;
+  struct entry entry;
+  size_t count = (size_t)check_times(total, 2000);
+  begin(&post);
+  post_open(&post);
+  for (size_t index = 0; index < count; index++) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    snprintf(names[index], sizeof names[index], "c%zu", index);
+    draft.conversation = names[index];
+    draft.body = "hello";
+    draft.body_size = 5;
+    draft.not_before_ms = wall_ms() + 3600000;
+    drafts[index] = draft;
+  }
+  REQUIRE_OK(msgq_enqueue_batch(post.scene.queue, drafts, count, NULL));
+  set_online(&post.scene);
+  pause_ms(20);
+  set_offline(&post.scene);
+  for (size_t index = 0; index < count; index++) drafts[index].not_before_ms = 0;
+  REQUIRE_OK(msgq_enqueue_batch(post.scene.queue, drafts, count, NULL));
+  set_online(&post.scene);
+  AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_PROMPT, &entry));
+  CHECK_NUMBER(count, entry.prompt.messages);
+  CHECK_NUMBER(count, entry.prompt.conversations);
+  post_end(&post);
+}

@@ -89,8 +89,7 @@ final class PromptCount {
         }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepTime }
-        // A count that was interrupted begins again, and one whose sums a rollback has discarded.
-        if let work, now.mono.subtractingClamped(work.steppedAt) > Self.longestPause || work.sums != store.discardedSums { self.work = nil }
+        if let work, isOutdated(work, now) { self.work = nil }
         if work == nil, try readSums(now, while: isTimeLeft) { work = try begin(now) }
         guard var work else { return nil }
         self.work = nil
@@ -113,8 +112,12 @@ final class PromptCount {
             work: duration, now)
     }
 
-    private var version: Scheduler.PromptVersion {
-        .init(changes: scheduler.promptChanges, commits: store.commits)
+    private var version: Scheduler.PromptVersion { scheduler.promptVersion(commits: store.commits) }
+
+    /// A count begins again that was interrupted, that belongs to an earlier prompt, or whose sums a rollback has discarded.
+    private func isOutdated(_ work: Work, _ now: Moment) -> Bool {
+        now.mono.subtractingClamped(work.steppedAt) > Self.longestPause || work.version.armings != version.armings
+            || work.sums != store.discardedSums
     }
 
     /// Reads the sums, so that the first count need not. Returns false until they are complete.

@@ -3,12 +3,11 @@ extension Scheduler {
     /// The time between two counts, in milliseconds, so that a prompt changes at most four times a second.
     static let promptInterval: Int64 = 250
 
-    /// The number of changes that the scheduler knows of, and that of the store.
+    /// How often a prompt could be raised again, and the number of changes that the scheduler knows of, and that of the store.
     package struct PromptVersion: Equatable {
-        package var changes: UInt64 = 0
-        package var commits = 0
-
-        package init(changes: UInt64 = 0, commits: Int = 0) { (self.changes, self.commits) = (changes, commits) }
+        package fileprivate(set) var armings: UInt64 = 0
+        fileprivate var changes: UInt64 = 0
+        fileprivate var commits = 0
     }
 
     /// What may have changed since the messages of a prompt were counted.
@@ -28,8 +27,10 @@ extension Scheduler {
 
         mutating func changed() { version.changes &+= 1 }
 
-        /// A prompt may be raised again: that is no change of one.
-        mutating func armed() { countAt = Int64.min }
+        mutating func armed() {
+            version.armings &+= 1
+            countAt = Int64.min
+        }
 
         mutating func seen(queued: Int64, commits: Int) { (self.queued, version.commits) = (queued, commits) }
 
@@ -45,7 +46,7 @@ extension Scheduler {
 
     /// A prompt may be raised again: the connection returned, or the program is in the foreground.
     mutating func armPrompt() {
-        guard prompt == .disarmed else { return }
+        guard prompt != .raised else { return }
         prompt = .armed
         promptWatch.armed()
     }
@@ -84,8 +85,12 @@ extension Scheduler {
         return promptWatch.changesAt.map { max($0, promptWatch.countAt) }
     }
 
-    /// The number of changes that may change what a yes sends.
-    package var promptChanges: UInt64 { promptWatch.version.changes }
+    /// What may change what a yes sends. `commits`: the number of changes of the store.
+    package func promptVersion(commits: Int) -> PromptVersion {
+        var version = promptWatch.version
+        version.commits = commits
+        return version
+    }
 
     // MARK: What a yes sends
 

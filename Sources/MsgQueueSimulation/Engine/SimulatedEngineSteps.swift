@@ -88,7 +88,7 @@ extension SimulatedEngine {
             oldestAt: found.compactMap { store[$0.head.sequence]?.createdAt }.min() ?? 0,
             conversations: Int64(Set(found.map(\.conversation)).count), timeout: options.promptTimeout)
         let before = core.prompt
-        let effects = core.promptCounted(asked, .init(changes: scheduler.promptChanges, commits: writes), changesAt: nextChange(now), now)
+        let effects = core.promptCounted(asked, scheduler.promptVersion(commits: writes), changesAt: nextChange(now), now)
         if before == nil, core.prompt != nil { try observer?.raisesPrompt() }
         if before != nil, core.prompt == nil { try observer?.withdrawsPrompt() }
         if let before, let after = core.prompt, before != after { try observer?.changesPrompt(after) }
