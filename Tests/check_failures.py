@@ -38,6 +38,14 @@ E   assert 1 == 2
 > ERROR tests/test_b.py::test_I4_two - OSError: full
 > 1 failed, 3 passed, 1 error in 2.00s
 """,
+    "pytest, with a test that hangs": """\
+..
+> Timeout (0:02:00)!
+Thread 0x00007f2b (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 324 in wait
+>   File "/checkout/Tests/relays/test_a.py", line 12 in test_B3_one
+  File "/usr/lib/python3.11/site-packages/pluggy/_callers.py", line 121 in _multicall
+""",
     "swift": """\
 ◇ Test one() started.
 > ✘ Test one() recorded an issue at ATests.swift:9:5: Expectation failed: (a → 1) == 2

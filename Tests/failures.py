@@ -26,6 +26,8 @@ _NAMES = re.compile(
     r"|(.*: )?(fatal )?error: .|.*Fatal error: .|Fatal Python error: ."
     r"|.*\.py:\d+:\d+: [A-Z]+\d+ |[A-Z]{1,4}\d{2,4} (\[\*\] )?\S.*[^.]$"
     r"|(WARNING|SUMMARY): \w+Sanitizer: ."
+    # Of a test in Python that hangs: the time limit, and the frame of the test.
+    r"|Timeout \(\d+:\d\d:\d\d\)!|  File \".*\", line \d+ in test_\w+$"
     r"|==\d+== (Invalid|Conditional jump|Use of uninit|Syscall param|Mismatched|Source and dest)"
 )
 # What the library logs while a test runs: a test that passes causes such lines, too.
