@@ -490,11 +490,11 @@ def ends_for_a_call_that_was_joined(broker: Broker) -> None:
 
 
 def only_the_culprit_fails(
-    broker: Broker, folder: Path, *, batch: bool = True, retries: int = 2, silent: bool = False, is_exact: bool = True
+    broker: Broker, folder: Path, *, batch: bool = True, retries: int = 2, silent: bool = False
 ) -> None:
     """A message that ends the connection, whatever is sent beside it, fails. The others are sent, without a retry.
 
-    `silent`: instead, the connection has no answer from then on. `is_exact`: False: others may use up a retry.
+    `silent`: instead, the connection has no answer from then on.
     """
     target, culprit = new_target(), 31
     broker.prepare(target)
@@ -516,8 +516,7 @@ def only_the_culprit_fails(
     assert failed == [culprit], [(number, messages[number].failure) for number in failed]
     assert messages[culprit].attempts == retries + 1, messages[culprit]
     used = {number: each.retries_used for number, each in enumerate(messages) if each.retries_used}
-    if is_exact:
-        assert used == ({culprit: retries} if retries else {})
+    assert used == ({culprit: retries} if retries else {})
     received = Counter(each.id for each in broker.received(target, 59))
     assert set(received) == set(ids) - {ids[culprit]}
     assert max(received.values()) <= 2, received

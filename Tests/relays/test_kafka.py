@@ -12,9 +12,9 @@ import checks
 import pytest
 from brokers import KafkaMock
 from checks import delivery, new_target
-from msgqueue import FailureKind, Outcome, Verdict, relays
+from msgqueue import Draft, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, Verdict, relays
 from proof import proof
-from servers import Client, started
+from servers import Client, started, wait_until
 
 pytest.importorskip("confluent_kafka")
 
@@ -153,6 +153,26 @@ def test_B7_kafka_error_that_the_client_repeats_is_one_message(broker: KafkaMock
         broker.say("fail 6 3")
         assert relay(delivery("2")) == Outcome.sent()
     assert [each.body for each in broker.received(target, 2)] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("code", [45, 47, 49, 90])
+def test_B7_kafka_producer_that_the_brokers_do_not_accept_any_more_is_replaced(
+    broker: KafkaMock, tmp_path: Path, code: int
+) -> None:
+    """OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+    with broker.relay(new_target()) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        never = RetryPolicy(ladder=[])
+        for number, how in enumerate(({"transport": relay}, {"batch_transport": relay.batch})):
+            broker.say(f"fail {code} 1")
+            with MessageQueue(tmp_path / f"{number}.db", retry=never, **how) as queue:
+                ids = queue.enqueue_batch([Draft(f"{each}", conversation=f"{each}") for each in range(3)])
+                wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages")
+                assert {queue.get(each).status for each in ids} == {Status.SENT}
+                assert {queue.get(each).attempts for each in ids} == {1}
+        broker.say(f"fail {code} 3")
+        outcome = relay(delivery("after"))
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NETWORK, False), outcome
 
 
 def test_B7_kafka_certificate_that_is_not_trusted(broker: KafkaMock, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from .problems import (
     UnauthorizedError,
     UnavailableError,
     UnreachableError,
+    UnusableError,
 )
 from .reasons import logger, reason_of, text_of_problem
 from .reports import Reports
@@ -299,6 +300,9 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             # The one that is the reason may get no answer: the others have half of the time that is left.
             limit = deadline if place + 1 == len(unclear) else now + (deadline - now) / 2
             self._send_part(deliveries, [index], results, limit, is_alone=True)
+            if results[index].is_unclear:
+                # No other message was the reason, but the connection, which is another one now.
+                self._send_part(deliveries, [index], results, limit, is_alone=True)
             after = results[index]
             if before.outcome.verdict is Verdict.RETRY and not before.outcome.not_sent and after.is_not_sent:
                 # That the message was not sent this time does not say so of the first time.
@@ -363,14 +367,14 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             has_company = _has_company(forms, turn)
             result = self._judged(problem, connection, has_company=has_company)
             # It may be about one message, and counts for all.
-            result = result._replace(is_unclear=has_company and not result.is_away)
+            result = result._replace(is_unclear=result.is_unclear or (has_company and not result.is_away))
             results = [each or result for each in results]
             is_broken = not result.is_away
         else:
             has_company = _has_company(forms, turn)
             for (index, _), answer in zip(forms, answers):
                 results[index] = SENT if answer is None else self._judged(answer, connection, has_company=has_company)
-            is_broken = False
+            is_broken = any(isinstance(answer, UnusableError) for answer in answers)
         final = [each or Result(Outcome.retry(text="the relay reported no outcome")) for each in results]
         self._note(connection, final, is_broken=is_broken)
         return final
@@ -440,6 +444,8 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             return Result(Outcome.offline(text=reason_of(problem, self._place)), is_away=True)
         if isinstance(problem, TogetherError):
             return Result(Outcome.skipped(), is_unclear=True) if has_company else Result(Outcome.reject(text=text))
+        if isinstance(problem, UnusableError):
+            return Result(Outcome.retry(FailureKind.NETWORK, text=text), is_unclear=True)
         if isinstance(problem, UnauthorizedError):
             return Result(Outcome.reject(FailureKind.UNAUTHORIZED, text=text))
         if isinstance(problem, RejectedError):

@@ -20,6 +20,7 @@ from .problems import (
     UnauthorizedError,
     UnavailableError,
     UnreachableError,
+    UnusableError,
 )
 from .reasons import seconds
 from .targets import Target, checked_target, for_target, headers_of, text_of
@@ -65,6 +66,17 @@ _UNAVAILABLE = (
 _NOT_FOUND = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
 # The last two: another call closed the connection.
 _NETWORK = ("_TRANSPORT", "_RESOLVE", "_SSL", "_PURGE_QUEUE", "_PURGE_INFLIGHT")
+# The brokers, or librdkafka itself, accept nothing more of this producer.
+_UNUSABLE = (
+    "INVALID_PRODUCER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "PRODUCER_FENCED",
+    "UNKNOWN_PRODUCER_ID",
+    "_FATAL",
+    "_FENCED",
+    "_GAPLESS_GUARANTEE",
+)
 _LATE = ("_MSG_TIMED_OUT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT")
 
 
@@ -112,6 +124,9 @@ class Kafka(Relay[_Connection, _Message]):
 
     Within `timeout` librdkafka sends a message again by itself, which the brokers recognise. After that the queue sends
     it again, with a new producer or a new sequence number, and Kafka stores it twice if the first attempt arrived.
+
+    If the brokers do not accept the producer any more, for example with OUT_OF_ORDER_SEQUENCE_NUMBER, its messages are
+    sent again at once by a new one, without a retry of the queue.
     """
 
     library = "confluent_kafka"
@@ -236,6 +251,10 @@ class Kafka(Relay[_Connection, _Message]):
             connection.producer.poll(0.02)
         return list(answers)
 
+    def _translate(self, problem: BaseException) -> BaseException:
+        # A call of a producer that has failed for good.
+        return self._failure(problem.args[0]) if isinstance(problem, self._client.KafkaException) else problem
+
     def _failure(self, problem: Any, *, not_sent: bool = False) -> BaseException:  # noqa: ANN401 - of the client
         name, text = problem.name(), f"{problem.name()}: {problem.str()}"
         if name in _TOGETHER:
@@ -248,6 +267,8 @@ class Kafka(Relay[_Connection, _Message]):
             return for_target(self._topic, text, UnauthorizedError(text))
         if name in _NOT_FOUND:
             return for_target(self._topic, text, RetryableError(FailureKind.NOT_FOUND, text, not_sent=True))
+        if name in _UNUSABLE:
+            return UnusableError(text)
         if name in _LATE:
             return TimeoutError(text)
         if name == "_RESOLVE" and not_sent:

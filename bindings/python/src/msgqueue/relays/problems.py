@@ -36,6 +36,13 @@ class TogetherError(ProblemError):
     """
 
 
+class UnusableError(ProblemError):
+    """The connection cannot be used any more, for a reason that is in no message. Perhaps the broker has this one.
+
+    It is sent again, on another connection, at most twice. Then the outcome is a retry with kind NETWORK.
+    """
+
+
 class RetryableError(ProblemError):
     """A retryable failure."""
 

@@ -15,7 +15,7 @@ class Result(NamedTuple):
     """What became of a message in a call."""
 
     outcome: Outcome
-    #: Another message of the call, or of one at the same time, may be the reason.
+    #: The connection, or another message of the call or of one at the same time, may be the reason.
     is_unclear: bool = False
     #: The message did not cause it: nothing is sent at present.
     is_away: bool = False
