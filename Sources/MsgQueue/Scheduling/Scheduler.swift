@@ -310,7 +310,7 @@ package struct Scheduler {
             awaitRead(&lane, conversation)
         }
         setDue(after: delayed.isEmpty ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
-        if let wake = delayed.filter({ startsInTime($0, lane) }).map({ $0.wait(now) }).min() {
+        if let wake = delayed.filter({ startsInTime($0, lane) || goesFirst($0, lane) }).map({ $0.wait(now) }).min() {
             let key = now.mono + min(wake, Self.longestSleep)
             if lane.wakeAt <= now.mono || key < lane.wakeAt {
                 lane.wakeAt = key
@@ -318,6 +318,11 @@ package struct Scheduler {
             }
         }
         lanes.values[place] = lane
+    }
+
+    /// Whether a deferred message, when its time has come, holds back one that may start until then.
+    private func goesFirst(_ head: Head, _ lane: Lane) -> Bool {
+        lane.upcoming.first.map { head.sequence < $0.sequence } ?? false
     }
 
     /// The lane's message that starts first when its time has come, without those behind a failed message that blocks.
