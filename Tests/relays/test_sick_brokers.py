@@ -368,8 +368,8 @@ def test_B3_mqtt_faults_hold_the_queue(mqtt: Broker, tmp_path: Path, name: str) 
     try:
         hold(mqtt, tmp_path, MQTT[name])
     except checks.ConnectionEndedError:
-        # At times mosquitto 2.0.11 denies a message and ends the connection without the answer, on every connection until
-        # it is started again. To the relay each message looks like one that ends the connection.
+        # At times mosquitto 2.0.11 denies a message and ends the connection without the answer, on every connection
+        # until it is started again. To the relay each message looks like one that ends the connection.
         assert "Bad socket read/write" in mqtt.log.read_text()
         mqtt.kill()
         other = server(Guarded, tmp_path / "other")
