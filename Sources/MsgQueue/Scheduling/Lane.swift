@@ -90,6 +90,11 @@ struct Lane {
         (directFrom, directThrough, isDirectRangeOpen) = (0, 0, false)
     }
 
+    /// Whether the index contains the message.
+    func contains(_ sequence: Int64) -> Bool {
+        upcoming.contains { $0.sequence == sequence } || deferred.contains { $0.sequence == sequence }
+    }
+
     func isDirect(_ sequence: Int64) -> Bool { sequence >= directFrom && sequence <= directThrough }
 
     /// Whether a message of the direct range waits for a time or an unmetered link.

@@ -167,10 +167,10 @@ extension Scheduler {
             if !flights.values.contains(where: { $0.hand == .retryAll && !$0.isEnded }) { self.round = nil }
             return nil
         }
-        guard now.mono >= receiverHoldUntil else { return nil }
+        guard !isHeldByReceiver(now) else { return nil }
         var passed = Set<Name>()
         for pick in round.picks where passed.insert(pick.conversation).inserted {
-            if let block = blocks[pick.conversation], block < pick.sequence {
+            if isBlocked(pick.sequence, pick.conversation), let block = blocks[pick.conversation] {
                 self.round?.hold(pick.conversation, behind: block)
             } else if lanes[pick.conversation].map(isFree) ?? true {
                 return .start(conversation: pick.conversation, sequence: pick.sequence, hand: .retryAll)

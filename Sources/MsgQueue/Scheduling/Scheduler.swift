@@ -199,39 +199,7 @@ package struct Scheduler {
         turns = TurnRule(liveShare: options.liveShare)
     }
 
-    // MARK: Whether sending is allowed
-
-    /// Whether any attempt may start.
-    var mayStart: Bool { network.isOnline && hasTransport && !isClosing && !isPaused }
-
-    /// Whether nothing is sent here, because the program that sends is another one.
-    var isOnlyLookedAt: Bool { isObserving && !hasTransport }
-
-    /// Whether timers start attempts: in the foreground, or with the option `send_in_background`.
-    var timersRun: Bool { !isInBackground || sendsInBackground }
-
-    /// Whether every message that may start does so when the time for which it waits has come; in the background only during a drain.
-    var laneTimersRun: Bool { timersRun || (session != nil && session?.stop == nil) }
-
-    /// Whether this message does. One that is sent directly needs no trigger, so that it starts in the background, too.
-    func startsInTime(_ head: Head, _ lane: Lane) -> Bool { laneTimersRun || lane.isDirect(head.sequence) }
-
-    /// Whether the backlog may be sent now, automatically or by a drain.
-    func maySend(_ now: Moment) -> Bool {
-        guard mayStart, now.mono >= receiverHoldUntil else { return false }
-        if let session, session.conversation == nil, session.isOpen { return true }
-        return budget > 0 && sendsAutomatically(now)
-    }
-
-    /// Whether the backlog of one conversation may be sent now, automatically or by a drain.
-    func maySend(_ now: Moment, in conversation: Name) -> Bool {
-        if maySend(now) { return true }
-        guard mayStart, now.mono >= receiverHoldUntil, let session else { return false }
-        return session.conversation == conversation && session.isOpen
-    }
-
-    /// Whether automatic sending is active now. Retries that are due need no `budget` then.
-    func sendsAutomatically(_ now: Moment) -> Bool { mode == .auto && timersRun && now.mono >= stableAt && now.mono >= offlineHoldUntil }
+    // MARK: Slots
 
     /// The most attempts in flight, or with `maxBatches` the most batches.
     package var mostSlots: Int { max(fullSlots, limits?.maxBatches ?? 0) }
@@ -273,9 +241,6 @@ package struct Scheduler {
         return open(last) ?? lane.otherFlights.lazy.compactMap(open).first
     }
 
-    /// Whether the conversation or the whole queue is paused.
-    func isPaused(_ conversation: Name) -> Bool { isPaused || pausedConversations.contains(conversation) }
-
     package func isForced(_ sequence: Int64) -> Bool { forced.contains { $0.sequence == sequence } }
 
     // MARK: Lanes
@@ -297,13 +262,13 @@ package struct Scheduler {
             lanes[conversation] = nil
             return
         }
-        guard isFree(lane), mayStart, !pausedConversations.contains(conversation) else { return }
+        guard isFree(lane), mayStart, !isPaused(conversation) else { return }
         lane.sort { isDeferred($0, now) }
         var delayed = lane.deferred.isEmpty ? [] : lane.deferred.filter { $0.wait(now) > 0 }
         if let head = lane.upcoming.first {
             if !head.hasExpired(now), head.wait(now) > 0 {
                 delayed.append(head)
-            } else if canStart(head, lane, conversation, now) {
+            } else if head.hasExpired(now) || eligibility(of: head, conversation, lane, now).isStart {
                 makeReady(Rank(head, byExpiry: soonestExpiryFirst), conversation)
             }
         } else if canLoad(lane, conversation, now) {
@@ -354,31 +319,6 @@ package struct Scheduler {
             }
         }
         dueTimes.insert(Ticket(key: due, conversation: conversation))
-    }
-
-    /// Whether a condition of its own defers the message, so that later ones may overtake it: `not_before`, a metered link, and in relaxed
-    /// order the delay of its retry.
-    func isDeferred(_ head: Head, _ now: Moment) -> Bool {
-        if head.hasExpired(now) { return false }
-        if head.scheduledWait(now) > 0 || isMetered(head) { return true }
-        return !isStrict && head.retryWait(now) > 0
-    }
-
-    func isMetered(_ head: Head) -> Bool { network.metered && (head.unmeteredOnly || unmeteredOnly) }
-
-    /// Whether the message may start once it is due.
-    func canStart(_ head: Head, _ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
-        if head.hasExpired(now) { return true }
-        guard !isMetered(head), now.mono >= receiverHoldUntil else { return false }
-        if let block = blocks[conversation], block < head.sequence { return false }
-        let isApproved = lane.approved.contains(head.sequence) && now.mono >= offlineHoldUntil && timersRun
-        return maySend(now, in: conversation) || lane.isDirect(head.sequence) || isApproved || (head.isRetry && sendsAutomatically(now))
-    }
-
-    /// Whether more messages of the lane should be read from the store.
-    func canLoad(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
-        // Messages that are retried by timer are read again, too.
-        lane.more && (maySend(now, in: conversation) || lane.hasUnreadSelfStarting)
     }
 
     /// Schedules every lane again.

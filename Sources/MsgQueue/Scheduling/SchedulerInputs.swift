@@ -265,7 +265,7 @@ extension Scheduler {
 
     /// Whether a message enqueued now is sent directly; nil: if the store has no other queued message of its conversation.
     package func goesDirect(_ conversation: Name) -> Bool? {
-        guard direct, mayStart, !isPaused(byName: conversation), blocks[conversation] == nil else { return false }
+        guard isDirectAllowed(conversation) else { return false }
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
         if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }
@@ -510,7 +510,7 @@ extension Scheduler {
     /// (monotonic). A call that has not returned occupies its conversation until it does.
     mutating func withdraw(_ flight: Flight, _ head: Head, heldUntil: Int64? = nil, isCalled: Bool = false, _ now: Moment) {
         guard var begun = removeFlight(flight.token) else { return }
-        let hadRoom = (session?.hasBatchLeft ?? true, budget > 0)
+        let hadRoom = (session?.hasBatchLeft ?? true, hasBudget)
         switch begun.charge {
         case .drain(let number): if let drain = session, drain.number == number { session?.started = max(drain.started - 1, 0) }
         case .budget: if budget != Int.max { budget = min(budget + 1, defaultBatch) }
@@ -534,14 +534,8 @@ extension Scheduler {
         if begun.wasApproved, network.isOnline { lane.approved.insert(flight.sequence) }
         lanes[flight.conversation] = lane
         // Other conversations may have waited for room in the batch of a drain.
-        let hasRoom = (session?.hasBatchLeft ?? true, budget > 0)
+        let hasRoom = (session?.hasBatchLeft ?? true, hasBudget)
         if hasRoom != hadRoom { scheduleAll(now) } else { schedule(flight.conversation, now) }
-    }
-
-    /// Whether the call of an attempt that has begun may still be made.
-    package func mayCall(_ flight: Flight, _ now: Moment) -> Bool {
-        guard mayStart, !pausedConversations.contains(flight.conversation), now.mono >= receiverHoldUntil else { return false }
-        return now.mono >= offlineHoldUntil || session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
     }
 
     /// Counts the time of an attempt from `since`, if that is later than its start (monotonic). Returns its deadline.

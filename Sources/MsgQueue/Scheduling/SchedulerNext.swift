@@ -6,7 +6,7 @@ extension Scheduler {
         promptWatch.seen(queued: queued, commits: commits)
         if let token = overdue(now) { return .timeOut(token: token) }
         if let step = nextOfStandingPrompt(now) { return step }
-        guard now.mono >= storageRetryAt else {
+        guard !isStoreRefusing(now) else {
             if session != nil { return .finish(.storage) }
             // Everything else needs the store, except a timeout and the end of a prompt.
             let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline) + (prompt == .raised ? [promptUntil] : [])
@@ -132,7 +132,7 @@ extension Scheduler {
         }
         if triggerInterval > 0, timersRun {
             let isTriggered = nextTriggerAt != 0 && nextTriggerAt <= now.mono
-            if isTriggered, budget <= 0 { beginBacklog() }
+            if isTriggered, !hasBudget { beginBacklog() }
             isDue = isDue || isTriggered
             if nextTriggerAt <= now.mono { nextTriggerAt = now.mono + triggerInterval }
         }

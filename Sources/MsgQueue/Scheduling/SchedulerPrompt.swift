@@ -65,7 +65,7 @@ extension Scheduler {
 
     /// Whether a prompt is raised now, if a yes would send anything.
     func mayPrompt(_ now: Moment) -> Bool {
-        mode == .ask && prompt == .armed && mayStart && hasPromptMessages && session == nil && round?.isBusy != true && now.mono >= stableAt
+        mode == .ask && prompt == .armed && mayStart && hasPromptMessages && session == nil && round?.isBusy != true && !isSettling(now)
             && underWay == 0
     }
 
@@ -74,13 +74,13 @@ extension Scheduler {
 
     func isCountDue(_ now: Moment) -> Bool {
         // While the store refuses writes, or `retryAll` sends its messages, the last count stands.
-        guard now.mono >= storageRetryAt, round?.isBusy != true, now.mono >= promptWatch.countAt else { return false }
+        guard !isStoreRefusing(now), round?.isBusy != true, now.mono >= promptWatch.countAt else { return false }
         return !promptWatch.isCurrent || promptWatch.changesAt.map { $0 <= now.mono } ?? false
     }
 
     /// When the messages of a prompt must be counted (monotonic); nil: not before something changes.
     func nextCount(_ now: Moment) -> Int64? {
-        guard prompt == .raised || mayPrompt(now), now.mono >= storageRetryAt, round?.isBusy != true else { return nil }
+        guard prompt == .raised || mayPrompt(now), !isStoreRefusing(now), round?.isBusy != true else { return nil }
         guard promptWatch.isCurrent else { return promptWatch.countAt }
         return promptWatch.changesAt.map { max($0, promptWatch.countAt) }
     }
@@ -110,7 +110,7 @@ extension Scheduler {
         if flight(of: head.sequence, in: conversation) != nil { return .passes }
         if head.hasExpired(now) { return blocksOnFailure ? .stops : .passes }
         if isDeferred(head, now) { return .defers }
-        if !includesFailed, let block = blocks[conversation], block < head.sequence { return .stops }
+        if !includesFailed, isBlocked(head.sequence, conversation) { return .stops }
         return head.wait(now) > 0 ? .stops : .sends
     }
 
@@ -214,11 +214,11 @@ extension Scheduler {
 
     /// Whether a yes would send nothing at all now.
     package func sendsNothing(_ now: Moment) -> Bool {
-        !mayStart || now.mono < receiverHoldUntil || unmeteredOnly && network.metered
+        !mayStart || isHeldByReceiver(now) || isMeteredForAll
     }
 
     /// When the receiver's delay of the whole queue ends (monotonic); nil: there is none.
-    package func holdEnd(_ now: Moment) -> Int64? { now.mono < receiverHoldUntil ? receiverHoldUntil : nil }
+    package func holdEnd(_ now: Moment) -> Int64? { isHeldByReceiver(now) ? receiverHoldUntil : nil }
 
     /// How long the message waits for its schedule or its retry, in milliseconds.
     package func expectedWait(_ stored: Head, _ now: Moment) -> Int64 { withMonotonicDue(stored).wait(now) }

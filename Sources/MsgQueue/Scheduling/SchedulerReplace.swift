@@ -2,7 +2,7 @@
 extension Scheduler {
     /// Whether a message in this place is sent directly; nil: if no queued message of its conversation is before it.
     package func goesDirect(_ conversation: Name, inPlaceOf sequence: Int64) -> Bool? {
-        guard direct, mayStart, !isPaused(byName: conversation), blocks[conversation] == nil else { return false }
+        guard isDirectAllowed(conversation) else { return false }
         guard let lane = lanes[conversation] else { return nil }
         if lane.directThrough != 0 { return lane.isDirect(sequence) }
         if lane.upcoming.contains(where: { $0.sequence < sequence }) { return false }

@@ -126,14 +126,14 @@ extension Scheduler {
             let head = withMonotonicDue(stored)
             // A delay after a failure of the network ends when the connection returns.
             let isRetryDue = head.waitsForNetwork || head.retryWait(now) == 0
-            return !isPaused(conversation) && (blocks[conversation] ?? Int64.max) > head.sequence && isRetryDue
+            return !isPaused(conversation) && !isBlocked(head.sequence, conversation) && isRetryDue
                 && head.scheduledWait(now) == 0 && head.expiresAt == 0 && !head.unmeteredOnly
         }
     }
 
     /// How many of the sampled messages are sent now, one after another, without those in flight.
     package func startableCount(_ sample: QueueSample, _ now: Moment) -> Int64 {
-        guard sample.isComplete, mayStart, now.mono >= storageRetryAt else { return 0 }
+        guard sample.isComplete, mayStart, !isStoreRefusing(now) else { return 0 }
         var stopped = pausedConversations
         for flight in flights.values where flight.isHung { stopped.insert(flight.conversation) }
         var count = 0

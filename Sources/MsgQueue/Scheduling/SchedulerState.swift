@@ -50,14 +50,14 @@ extension Scheduler {
         if network.isOnline, stableAt != 0, stableAt <= then.mono { other.returnedAt = max(returnedAt, stableAt) }
         let hasTriggered = timersRun && nextTriggerAt != 0 && nextTriggerAt <= then.mono
         let hasHoldEnded = [stableAt, offlineHoldUntil, receiverHoldUntil].contains { $0 != 0 && $0 <= then.mono }
-        if hasHoldEnded || (hasTriggered && budget <= 0) { other.beginBacklog() }
+        if hasHoldEnded || (hasTriggered && !hasBudget) { other.beginBacklog() }
         if hasTriggered || hasHoldEnded { other.budget = runLimit }
         return other
     }
 
     /// Whether something other than the missing connection prevents automatic sending.
     package func isHeldBack(_ now: Moment) -> Bool {
-        !hasTransport || !timersRun || isClosing || unmeteredOnly || defaultBatch > 0 || now.mono < receiverHoldUntil
+        !hasTransport || !timersRun || isClosing || unmeteredOnly || defaultBatch > 0 || isHeldByReceiver(now)
     }
 
     /// The part of the backlog that may be sent now.
@@ -94,11 +94,9 @@ extension Scheduler {
     ) -> Wait {
         if inFlight > 0 { return Wait(reason: .sending) }
         let afterwards: Explanation.Reason = mode != .auto ? .person : timersRun ? .next : .trigger
-        if now.mono < storageRetryAt { return Wait(reason: .storage, until: wall(storageRetryAt, now), after: afterwards) }
-        if !hasTransport { return Wait(reason: .noTransport) }
-        if !network.isOnline { return Wait(reason: .offline) }
-        if isPaused { return Wait(reason: .paused) }
-        if now.mono < receiverHoldUntil {
+        if isStoreRefusing(now) { return Wait(reason: .storage, until: wall(storageRetryAt, now), after: afterwards) }
+        if let barrier { return Wait(reason: barrier) }
+        if isHeldByReceiver(now) {
             let end = wall(receiverHoldUntil, now)
             return Wait(reason: .holding, until: end, after: afterwards, earliest: end)
         }
@@ -107,11 +105,11 @@ extension Scheduler {
         if let end = lingerEnd(now) { return Wait(reason: .next, until: wall(end, now)) }
         if hasStart || session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
-        if unmeteredOnly, network.metered { return Wait(reason: .metered) }
+        if isMeteredForAll { return Wait(reason: .metered) }
         if mode == .auto {
             // In the background a message that was skipped starts by itself, also while others wait for the next run.
             if !timersRun, let wait = soonestMessage(now), wait.after == .next { return wait }
-            if let wait = automaticSendingHold(now) { return wait }
+            if case .wait(let reason, let until)? = automaticHold(now) { return Wait(reason: reason, until: until) }
         } else if !areAllSelfStarting(queued, queuedIn) {
             return Wait(reason: .person)
         }
@@ -123,15 +121,6 @@ extension Scheduler {
         guard let pace, !pace.isOpen(at: now.mono) else { return nil }
         let end = wall(pace.opening(at: now.mono), now)
         return Wait(reason: .rate, until: end, earliest: end, pace: PaceText(pace))
-    }
-
-    /// In mode auto: what delays automatic sending; nil: nothing.
-    private func automaticSendingHold(_ now: Moment) -> Wait? {
-        // The return to the foreground also ends the hold.
-        if !timersRun { return Wait(reason: .trigger) }
-        if now.mono < offlineHoldUntil { return Wait(reason: .holding, until: wall(offlineHoldUntil, now)) }
-        if now.mono < stableAt { return Wait(reason: .holding, until: wall(stableAt, now)) }
-        return budget > 0 ? nil : Wait(reason: .trigger, until: nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
     }
 
     /// In modes ask and manual: whether every queued message starts without a drain or an answer.
@@ -172,8 +161,7 @@ extension Scheduler {
         guard scanComplete, lanes.count <= Self.examined, !blocks.isEmpty || !pausedConversations.isEmpty else { return false }
         return lanes.allSatisfy { name, lane in
             if pausedConversations.contains(name) || !lane.hasMessages { return true }
-            guard let block = blocks[name] else { return false }
-            return (lane.upcoming + lane.deferred).allSatisfy { block < $0.sequence }
+            return (lane.upcoming + lane.deferred).allSatisfy { isBlocked($0.sequence, name) }
         }
     }
 

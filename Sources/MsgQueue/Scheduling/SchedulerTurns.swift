@@ -236,10 +236,10 @@ extension Scheduler {
     /// The step for the first message of a conversation, if it is the expected one.
     private func step(of conversation: Name, _ now: Moment, isExpected: (Head) -> Bool) -> Step? {
         guard let lane = lanes[conversation], isFree(lane), let head = lane.upcoming.first, isExpected(head),
-            !pausedConversations.contains(conversation), !isOvertaken(head, lane)
+            !isPaused(conversation), !isOvertaken(head, lane)
         else { return nil }
         if head.hasExpired(now) { return .expire(conversation: conversation, sequence: head.sequence) }
-        guard head.wait(now) <= 0, canStart(head, lane, conversation, now) else { return nil }
+        guard eligibility(of: head, conversation, lane, now).isStart else { return nil }
         return .start(conversation: conversation, sequence: head.sequence, hand: .none)
     }
 

@@ -70,6 +70,25 @@ import Testing
         }
     }
 
+    /// What is sent next, the explanations, the state and the prompt ask `Eligibility.swift`.
+    @Test(
+        arguments: [
+            ("the store refuses writes", "mono (<|>=) storageRetryAt"), ("a receiver delays the queue", "mono (<|>=) receiverHoldUntil"),
+            ("the pause after an outcome offline", "mono (<|>=) offlineHoldUntil"),
+            ("the connection is not stable", "mono (<|>=) stableAt"),
+            ("a metered link", "[^.]network\\.metered.*nmeteredOnly|nmeteredOnly.*[^.]network\\.metered"),
+            ("a failed message blocks", "block < |\\$0 < sequence"),
+            ("the batch of automatic sending", "budget (>|<=) 0"), ("the background", "!isInBackground \\|\\|"),
+            ("there is no transport", "!hasTransport \\{ return"),
+        ])
+    func X15_each_condition_of_an_attempt_is_read_in_one_file(condition: String, pattern: String) throws {
+        let expression = try Regex(pattern)
+        for file in try files("MsgQueue/Scheduling") {
+            let isRead = file.text.contains(expression)
+            #expect(isRead == file.name.hasSuffix("/Eligibility.swift"), "\(file.name) reads whether \(condition): \(isRead)")
+        }
+    }
+
     @Test func the_engine_never_imports_the_header_or_a_large_library() throws {
         for file in try files("MsgQueue") {
             for module in ["CMsgQueue", "MsgQueueABI", "Foundation", "FoundationEssentials", "Dispatch", "Synchronization"] {
