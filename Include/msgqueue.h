@@ -1220,16 +1220,21 @@ typedef struct msgq_attempt {
    did not end as offline, and a success removes them. */
 typedef struct msgq_ledger msgq_ledger;
 
-/* Reads the ledger of one message. Free it with msgq_ledger_free. Reads the store. Errors:
+/* Reads the attempts of one message. Free them with msgq_attempts_free. Reads the store. Errors:
    NOT_FOUND. */
 msgq_result msgq_attempts(msgq_queue *queue, const char *id, msgq_ledger **out);
 
-/* Number of entries; 0 for NULL. */
+/* Number of attempts; 0 for NULL. */
+size_t msgq_attempts_size(const msgq_ledger *attempts);
+
+/* Attempt `index`, valid until msgq_attempts_free; NULL when out of range. */
+const msgq_attempt *msgq_attempts_at(const msgq_ledger *attempts, size_t index);
+
+void msgq_attempts_free(msgq_ledger *attempts);
+
+/* The same three functions under their earlier names, which version 1.0 removes. */
 size_t msgq_ledger_size(const msgq_ledger *ledger);
-
-/* Entry `index`, borrowed from the ledger; NULL when out of range. */
 const msgq_attempt *msgq_ledger_at(const msgq_ledger *ledger, size_t index);
-
 void msgq_ledger_free(msgq_ledger *ledger);
 
 /* --------------------------------------------------------------------- 9. Many messages */

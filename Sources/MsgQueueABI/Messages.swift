@@ -341,13 +341,22 @@ public func msgq_attempts(
     }
 }
 
-@_cdecl("msgq_ledger_size") @implementation
-public func msgq_ledger_size(_ ledger: OpaquePointer!) -> Int { ArrayHeader.at(ledger, ledgerMark)?.pointee.count ?? 0 }
+@_cdecl("msgq_attempts_size") @implementation
+public func msgq_attempts_size(_ attempts: OpaquePointer!) -> Int { ArrayHeader.at(attempts, ledgerMark)?.pointee.count ?? 0 }
 
-@_cdecl("msgq_ledger_at") @implementation
-public func msgq_ledger_at(_ ledger: OpaquePointer!, _ index: Int) -> UnsafePointer<msgq_attempt>! {
-    ArrayHeader.element(ledger, ledgerMark, index, msgq_attempt.self)
+@_cdecl("msgq_attempts_at") @implementation
+public func msgq_attempts_at(_ attempts: OpaquePointer!, _ index: Int) -> UnsafePointer<msgq_attempt>! {
+    ArrayHeader.element(attempts, ledgerMark, index, msgq_attempt.self)
 }
 
+@_cdecl("msgq_attempts_free") @implementation
+public func msgq_attempts_free(_ attempts: OpaquePointer!) { ArrayHeader.release(attempts, ledgerMark) }
+
+@_cdecl("msgq_ledger_size") @implementation
+public func msgq_ledger_size(_ ledger: OpaquePointer!) -> Int { msgq_attempts_size(ledger) }
+
+@_cdecl("msgq_ledger_at") @implementation
+public func msgq_ledger_at(_ ledger: OpaquePointer!, _ index: Int) -> UnsafePointer<msgq_attempt>! { msgq_attempts_at(ledger, index) }
+
 @_cdecl("msgq_ledger_free") @implementation
-public func msgq_ledger_free(_ ledger: OpaquePointer!) { ArrayHeader.release(ledger, ledgerMark) }
+public func msgq_ledger_free(_ ledger: OpaquePointer!) { msgq_attempts_free(ledger) }

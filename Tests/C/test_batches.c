@@ -301,8 +301,8 @@ TEST(B1_requests_by_hand_are_batches_of_one_message) {
 static size_t listed_attempts(struct scene *scene, const char *id) {
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(scene->queue, id, &ledger));
-  size_t count = msgq_ledger_size(ledger);
-  msgq_ledger_free(ledger);
+  size_t count = msgq_attempts_size(ledger);
+  msgq_attempts_free(ledger);
   return count;
 }
 

@@ -49,7 +49,7 @@ static void call_everything(struct inside *inside) {
   expect(inside, MSGQ_OK, msgq_list(queue, NULL, &list), "list");
   msgq_list_free(list);
   expect(inside, MSGQ_OK, msgq_attempts(queue, "inner", &ledger), "attempts");
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   expect(inside, MSGQ_OK, msgq_count(queue, NULL, &counts), "counts");
   expect(inside, MSGQ_OK, msgq_explain(queue, "inner", &explanation), "explain");
   expect(inside, MSGQ_OK, msgq_conversations(queue, 0, 0, &page), "conversations");

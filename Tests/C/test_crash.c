@@ -30,13 +30,13 @@ static void kill_in_mid_attempt(struct post *post) {
 static void check_cut_attempt(struct scene *scene, const char *id) {
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(scene->queue, id, &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 1);
-  const msgq_attempt *attempt = msgq_ledger_at(ledger, 0);
+  REQUIRE(msgq_attempts_size(ledger) == 1);
+  const msgq_attempt *attempt = msgq_attempts_at(ledger, 0);
   CHECK_NUMBER(MSGQ_ATTEMPT_UNKNOWN, attempt->outcome);
   CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, attempt->kind);
   CHECK_NUMBER(MSGQ_ARRIVAL_PERHAPS, attempt->arrival);
   CHECK_NUMBER(-1, attempt->duration_ms);
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
 }
 
 TEST(X3_an_attempt_interrupted_by_a_crash_is_unknown_and_repeated) {

@@ -194,7 +194,7 @@ static void read_all(struct scene *scene) {
     msgq_message_free(again);
     result = msgq_attempts(scene->queue, message->id, &ledger);
     CHECK(is_answer(result, message->id));
-    msgq_ledger_free(ledger);
+    msgq_attempts_free(ledger);
     result = msgq_explain(scene->queue, message->id, &explanation);
     CHECK(is_answer(result, message->id));
   }

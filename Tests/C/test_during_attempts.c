@@ -325,18 +325,18 @@ TEST(X2_an_attempt_in_flight_is_in_the_ledger) {
   int64_t before = wall_ms();
   begin_sending(&post);
   REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 1);
-  const msgq_attempt *attempt = msgq_ledger_at(ledger, 0);
+  REQUIRE(msgq_attempts_size(ledger) == 1);
+  const msgq_attempt *attempt = msgq_attempts_at(ledger, 0);
   CHECK(attempt->outcome == MSGQ_ATTEMPT_UNDER_WAY && attempt->duration_ms == -1 && attempt->number == 1 && attempt->text != NULL);
   CHECK(attempt->started_ms >= before && attempt->started_ms <= wall_ms() && attempt->arrival == MSGQ_ARRIVAL_PERHAPS);
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   receiver_hold(post.receiver, false);
   AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
   REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 1);
-  attempt = msgq_ledger_at(ledger, 0);
+  REQUIRE(msgq_attempts_size(ledger) == 1);
+  attempt = msgq_attempts_at(ledger, 0);
   CHECK(attempt->outcome == MSGQ_ATTEMPT_SENT && attempt->duration_ms >= 0 && attempt->arrival == MSGQ_ARRIVAL_YES);
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   post_end(&post);
 }
 
@@ -365,10 +365,10 @@ TEST(X2_the_ledger_says_which_attempts_did_not_arrive) {
   scene_close(&post.scene);
   post_open(&post);
   REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == count);
+  REQUIRE(msgq_attempts_size(ledger) == count);
   int64_t last = 0;
   for (size_t index = 0; index < count; index++) {
-    const msgq_attempt *attempt = msgq_ledger_at(ledger, index);
+    const msgq_attempt *attempt = msgq_attempts_at(ledger, index);
     CHECK_NUMBER(index + 1, attempt->number);
     CHECK_NUMBER(cases[index].outcome, attempt->outcome);
     CHECK_NUMBER(cases[index].status, attempt->code);
@@ -376,7 +376,7 @@ TEST(X2_the_ledger_says_which_attempts_did_not_arrive) {
     CHECK(attempt->started_ms >= last && attempt->duration_ms >= 0);
     last = attempt->started_ms;
   }
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   post_end(&post);
 }
 
@@ -400,10 +400,10 @@ TEST(X2_a_transport_can_report_that_a_message_was_not_sent) {
     drain(&scene);
     AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
     REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
-    REQUIRE(msgq_ledger_size(ledger) == 1);
-    CHECK_NUMBER(MSGQ_FAILURE_NETWORK, msgq_ledger_at(ledger, 0)->kind);
-    CHECK_NUMBER(not_sent[index] ? MSGQ_ARRIVAL_NO : MSGQ_ARRIVAL_PERHAPS, msgq_ledger_at(ledger, 0)->arrival);
-    msgq_ledger_free(ledger);
+    REQUIRE(msgq_attempts_size(ledger) == 1);
+    CHECK_NUMBER(MSGQ_FAILURE_NETWORK, msgq_attempts_at(ledger, 0)->kind);
+    CHECK_NUMBER(not_sent[index] ? MSGQ_ARRIVAL_NO : MSGQ_ARRIVAL_PERHAPS, msgq_attempts_at(ledger, 0)->arrival);
+    msgq_attempts_free(ledger);
     scene_end(&scene);
   }
 }

@@ -147,9 +147,9 @@ TEST(close_with_a_hung_transport_ends_at_its_timeout) {
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 1);
-  CHECK_NUMBER(MSGQ_ATTEMPT_UNKNOWN, msgq_ledger_at(ledger, 0)->outcome);
-  msgq_ledger_free(ledger);
+  REQUIRE(msgq_attempts_size(ledger) == 1);
+  CHECK_NUMBER(MSGQ_ATTEMPT_UNKNOWN, msgq_attempts_at(ledger, 0)->outcome);
+  msgq_attempts_free(ledger);
   atomic_store(&stub.held, false);
   AWAIT(atomic_load(&stub.released) == 1);
   pause_ms(20);

@@ -185,8 +185,8 @@ TEST(H2_a_recorded_message_is_stored_once_and_never_sent) {
   CHECK_NUMBER(0, receiver_requests(post.receiver, "hers"));
   CHECK_NUMBER(MSGQ_REASON_NONE, reason_of(&post.scene, "hers"));
   REQUIRE_OK(msgq_attempts(post.scene.queue, "hers", &ledger));
-  CHECK_NUMBER(0, msgq_ledger_size(ledger));
-  msgq_ledger_free(ledger);
+  CHECK_NUMBER(0, msgq_attempts_size(ledger));
+  msgq_attempts_free(ledger);
   CHECK_RESULT(MSGQ_CONFLICT, msgq_edit(post.scene.queue, "hers", "x", 1));
   CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(post.scene.queue, "hers"));
   CHECK_RESULT(MSGQ_CONFLICT, msgq_send_now(post.scene.queue, "hers"));

@@ -96,10 +96,10 @@ static size_t check_ledger(struct scene *scene, const char *id, size_t text, con
   msgq_message *message = NULL;
   REQUIRE_OK(msgq_attempts(scene->queue, id, &ledger));
   REQUIRE_OK(msgq_get(scene->queue, id, &message));
-  size_t size = msgq_ledger_size(ledger);
+  size_t size = msgq_attempts_size(ledger);
   if (expected != NULL) REQUIRE(size == count);
   for (size_t index = 0; index < size; index++) {
-    const msgq_attempt *attempt = msgq_ledger_at(ledger, index);
+    const msgq_attempt *attempt = msgq_attempts_at(ledger, index);
     if (expected != NULL) CHECK_NUMBER(expected[index], attempt->number);
     char whole[512];
     explain_attempt(whole, text, id, attempt->number);
@@ -109,7 +109,7 @@ static size_t check_ledger(struct scene *scene, const char *id, size_t text, con
     if (index + 1 == size) CHECK_NUMBER(message->attempts, attempt->number);
   }
   CHECK(size > 0 || message->attempts == 0);
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   msgq_message_free(message);
   return size;
 }
@@ -136,9 +136,12 @@ TEST(X2_the_first_4_and_the_last_60_attempts_are_kept) {
   make_attempts(&scene, &refuser, 1);
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(scene.queue, "m", &ledger));
+  CHECK_NUMBER(65, (int64_t)msgq_attempts_size(ledger));
+  CHECK_NUMBER(301, msgq_attempts_at(ledger, 64)->number);
+  CHECK_NUMBER(MSGQ_ATTEMPT_SENT, msgq_attempts_at(ledger, 64)->outcome);
+  /* Their earlier names. */
   CHECK_NUMBER(65, (int64_t)msgq_ledger_size(ledger));
-  CHECK_NUMBER(301, msgq_ledger_at(ledger, 64)->number);
-  CHECK_NUMBER(MSGQ_ATTEMPT_SENT, msgq_ledger_at(ledger, 64)->outcome);
+  CHECK(msgq_ledger_at(ledger, 64) == msgq_attempts_at(ledger, 64) && msgq_ledger_at(ledger, 65) == NULL);
   msgq_ledger_free(ledger);
   scene_end(&scene);
 }
@@ -245,14 +248,14 @@ static void check_short_ledger(struct scene *scene, const uint32_t *expected, si
   msgq_message *message = NULL;
   REQUIRE_OK(msgq_attempts(scene->queue, "m", &ledger));
   REQUIRE_OK(msgq_get(scene->queue, "m", &message));
-  CHECK_NUMBER(count, msgq_ledger_size(ledger));
-  for (size_t index = 0; index < count && index < msgq_ledger_size(ledger); index++) {
-    CHECK_NUMBER(expected[index], msgq_ledger_at(ledger, index)->number);
+  CHECK_NUMBER(count, msgq_attempts_size(ledger));
+  for (size_t index = 0; index < count && index < msgq_attempts_size(ledger); index++) {
+    CHECK_NUMBER(expected[index], msgq_attempts_at(ledger, index)->number);
   }
-  const msgq_attempt *last = msgq_ledger_at(ledger, msgq_ledger_size(ledger) - 1);
+  const msgq_attempt *last = msgq_attempts_at(ledger, msgq_attempts_size(ledger) - 1);
   CHECK_NUMBER(message->attempts, last->number);
   if (last->outcome == MSGQ_ATTEMPT_RETRY) CHECK_NUMBER(63, strlen(last->text));
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   msgq_message_free(message);
 }
 

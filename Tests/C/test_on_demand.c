@@ -27,10 +27,10 @@ static void put_numbered(struct scene *scene, int count, const char *const *conv
 static size_t last_line(struct scene *scene, const char *id, msgq_attempt *out) {
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(scene->queue, id, &ledger));
-  size_t size = msgq_ledger_size(ledger);
-  if (size > 0) *out = *msgq_ledger_at(ledger, size - 1);
+  size_t size = msgq_attempts_size(ledger);
+  if (size > 0) *out = *msgq_attempts_at(ledger, size - 1);
   out->text = NULL;
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   return size;
 }
 

@@ -50,8 +50,8 @@ TEST(D16_every_reading_call_works) {
   CHECK_NUMBER(2, counts_of(&scene, "ana").queued);
   CHECK_NUMBER(MSGQ_REASON_NO_TRANSPORT, reason_of(&scene, "a"));
   CHECK_RESULT(MSGQ_OK, msgq_attempts(scene.queue, "a", &ledger));
-  CHECK_NUMBER(0, msgq_ledger_size(ledger));
-  msgq_ledger_free(ledger);
+  CHECK_NUMBER(0, msgq_attempts_size(ledger));
+  msgq_attempts_free(ledger);
   CHECK_RESULT(MSGQ_OK, msgq_conversations(scene.queue, 0, 10, &conversations));
   CHECK_NUMBER(2, msgq_conversations_size(conversations));
   msgq_conversations_free(conversations);

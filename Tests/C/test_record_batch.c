@@ -124,8 +124,8 @@ TEST(H12_own_messages_of_another_device_are_sent_and_never_unread) {
   msgq_counts counts = counts_of(&scene, "ana");
   CHECK(counts.sent == 1 && counts.received == 1 && counts.unread == 1 && counts.queued == 0 && counts.unsent_bytes == 0);
   REQUIRE_OK(msgq_attempts(scene.queue, "mine", &ledger));
-  CHECK_NUMBER(0, msgq_ledger_size(ledger));
-  msgq_ledger_free(ledger);
+  CHECK_NUMBER(0, msgq_attempts_size(ledger));
+  msgq_attempts_free(ledger);
   CHECK_NUMBER(MSGQ_REASON_NONE, reason_of(&scene, "mine"));
   REQUIRE_OK(msgq_wait(scene.queue, "mine", 0, &message));
   CHECK_NUMBER(MSGQ_STATUS_SENT, message->status);

@@ -210,8 +210,8 @@ TEST(H12_a_copy_and_a_salvaged_store_keep_ones_own_recorded_messages) {
   for (size_t index = 0; index < many.count; index++) CHECK_RESULT(index == 3 ? MSGQ_DUPLICATE : MSGQ_OK, many.results[index]);
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(scene.queue, "r0", &ledger));
-  CHECK_NUMBER(0, msgq_ledger_size(ledger));
-  msgq_ledger_free(ledger);
+  CHECK_NUMBER(0, msgq_attempts_size(ledger));
+  msgq_attempts_free(ledger);
   check_store(&scene);
   many_free(&many);
   scene_end(&scene);

@@ -241,8 +241,8 @@ TEST(F5_the_new_message_inherits_no_delay_and_no_attempt) {
   CHECK(message->attempts == 0 && message->next_attempt_ms == 0 && message->retries_used == 0 && message->last_attempt_ms == 0);
   msgq_message_free(message);
   REQUIRE_OK(msgq_attempts(scene.queue, "new", &ledger));
-  CHECK_NUMBER(0, (int64_t)msgq_ledger_size(ledger));
-  msgq_ledger_free(ledger);
+  CHECK_NUMBER(0, (int64_t)msgq_attempts_size(ledger));
+  msgq_attempts_free(ledger);
   stub.verdict = MSGQ_VERDICT_SENT;
   CHECK_NUMBER(1, drain(&scene).sent);
   scene_end(&scene);

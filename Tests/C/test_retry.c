@@ -139,12 +139,12 @@ TEST(M4_no_attempt_starts_before_its_delay_has_passed) {
   drain_to_the_end(&scene);
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
   REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 3);
+  REQUIRE(msgq_attempts_size(ledger) == 3);
   for (size_t step = 0; step < 2; step++) {
-    int64_t gap = msgq_ledger_at(ledger, step + 1)->started_ms - msgq_ledger_at(ledger, step)->started_ms;
+    int64_t gap = msgq_attempts_at(ledger, step + 1)->started_ms - msgq_attempts_at(ledger, step)->started_ms;
     CHECK(gap >= ladder[step] - 1); /* both times are truncated to milliseconds */
   }
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   scene_end(&scene);
 }
 

@@ -127,14 +127,14 @@ TEST(M4_each_step_of_a_ladder_is_used_once_and_in_order) {
   put(&post.scene, "a", "ana", "hello");
   AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_FAILED);
   REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 4);
+  REQUIRE(msgq_attempts_size(ledger) == 4);
   for (size_t step = 0; step < 3; step++) {
-    int64_t gap = msgq_ledger_at(ledger, step + 1)->started_ms - msgq_ledger_at(ledger, step)->started_ms;
+    int64_t gap = msgq_attempts_at(ledger, step + 1)->started_ms - msgq_attempts_at(ledger, step)->started_ms;
     /* The gap is not shorter than its step and, except under valgrind, shorter than the next step. */
     CHECK(gap >= ladder[step] - 1);
     if (check_timeout_ms() == 10000 && step < 2) CHECK(gap < ladder[step + 1]);
   }
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   post_end(&post);
 }
 

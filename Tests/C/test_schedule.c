@@ -59,7 +59,7 @@ TEST(X5_an_unmetered_only_message_is_not_sent_over_a_metered_link) {
 
 static void check_attempt(const msgq_ledger *ledger, size_t index, msgq_attempt_outcome outcome, msgq_failure_kind kind, int32_t code,
                           msgq_arrival arrival) {
-  const msgq_attempt *attempt = msgq_ledger_at(ledger, index);
+  const msgq_attempt *attempt = msgq_attempts_at(ledger, index);
   REQUIRE(attempt != NULL);
   CHECK_NUMBER(sizeof *attempt, attempt->struct_size);
   CHECK_NUMBER(index + 1, attempt->number);
@@ -77,9 +77,9 @@ TEST(X2_the_ledger_survives_a_restart) {
   put(&post.scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_attempts(post.scene.queue, "b", &ledger));
   REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
-  CHECK_NUMBER(0, msgq_ledger_size(ledger));
-  CHECK(msgq_ledger_at(ledger, 0) == NULL);
-  msgq_ledger_free(ledger);
+  CHECK_NUMBER(0, msgq_attempts_size(ledger));
+  CHECK(msgq_attempts_at(ledger, 0) == NULL);
+  msgq_attempts_free(ledger);
   receiver_answer(post.receiver, "a", 503, 1, NULL);
   receiver_answer(post.receiver, "a", 400, 1, NULL);
   drain(&post.scene);
@@ -91,19 +91,19 @@ TEST(X2_the_ledger_survives_a_restart) {
   scene_close(&post.scene);
   scene_open(&post.scene);
   REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
-  CHECK_NUMBER(3, msgq_ledger_size(ledger));
-  CHECK(msgq_ledger_at(ledger, 3) == NULL);
-  const msgq_attempt *first = msgq_ledger_at(ledger, 0);
+  CHECK_NUMBER(3, msgq_attempts_size(ledger));
+  CHECK(msgq_attempts_at(ledger, 3) == NULL);
+  const msgq_attempt *first = msgq_attempts_at(ledger, 0);
   REQUIRE(first != NULL);
   CHECK_NUMBER(MSGQ_ATTEMPT_RETRY, first->outcome);
   CHECK_NUMBER(503, first->code);
   CHECK_TEXT("HTTP 503", first->text);
-  CHECK_NUMBER(MSGQ_ATTEMPT_REJECTED, msgq_ledger_at(ledger, 1)->outcome);
+  CHECK_NUMBER(MSGQ_ATTEMPT_REJECTED, msgq_attempts_at(ledger, 1)->outcome);
   check_attempt(ledger, 2, MSGQ_ATTEMPT_SENT, MSGQ_FAILURE_NONE, 200, MSGQ_ARRIVAL_YES);
-  msgq_ledger_free(ledger);
-  CHECK_NUMBER(0, msgq_ledger_size(NULL));
-  CHECK(msgq_ledger_at(NULL, 0) == NULL);
-  msgq_ledger_free(NULL);
+  msgq_attempts_free(ledger);
+  CHECK_NUMBER(0, msgq_attempts_size(NULL));
+  CHECK(msgq_attempts_at(NULL, 0) == NULL);
+  msgq_attempts_free(NULL);
   post_end(&post);
 }
 
@@ -118,10 +118,10 @@ TEST(X2_a_message_that_timed_out_may_have_arrived) {
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 1);
+  REQUIRE(msgq_attempts_size(ledger) == 1);
   check_attempt(ledger, 0, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_TIMEOUT, 0, MSGQ_ARRIVAL_PERHAPS);
   /* Both times are truncated to milliseconds. */
-  CHECK(msgq_ledger_at(ledger, 0)->duration_ms >= 49);
-  msgq_ledger_free(ledger);
+  CHECK(msgq_attempts_at(ledger, 0)->duration_ms >= 49);
+  msgq_attempts_free(ledger);
   scene_end(&scene);
 }

@@ -44,11 +44,11 @@ TEST(R16_a_message_that_cannot_be_prepared_fails_for_good) {
   CHECK(journal_last(&scene.journal, MSGQ_EVENT_STATUS, &entry));
   CHECK_NUMBER(MSGQ_FAILURE_LOCAL, entry.failure);
   REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
-  CHECK_NUMBER(1, msgq_ledger_size(ledger));
-  REQUIRE(msgq_ledger_at(ledger, 0) != NULL);
-  CHECK_NUMBER(MSGQ_ARRIVAL_NO, msgq_ledger_at(ledger, 0)->arrival);
-  CHECK_NUMBER(MSGQ_ATTEMPT_REJECTED, msgq_ledger_at(ledger, 0)->outcome);
-  msgq_ledger_free(ledger);
+  CHECK_NUMBER(1, msgq_attempts_size(ledger));
+  REQUIRE(msgq_attempts_at(ledger, 0) != NULL);
+  CHECK_NUMBER(MSGQ_ARRIVAL_NO, msgq_attempts_at(ledger, 0)->arrival);
+  CHECK_NUMBER(MSGQ_ATTEMPT_REJECTED, msgq_attempts_at(ledger, 0)->outcome);
+  msgq_attempts_free(ledger);
   scene_close(&scene);
   scene_open(&scene); /* the kind is in the store */
   CHECK_NUMBER(MSGQ_FAILURE_LOCAL, failure_of(&scene, "a"));

@@ -82,9 +82,9 @@ TEST(X4_an_expired_message_can_be_retried) {
   CHECK_NUMBER(0, attempts_of(&post.scene, "late"));
   CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&post.scene, "late"));
   REQUIRE_OK(msgq_attempts(post.scene.queue, "late", &ledger));
-  REQUIRE(msgq_ledger_size(ledger) == 1);
-  CHECK(msgq_ledger_at(ledger, 0)->kind == MSGQ_FAILURE_EXPIRED && msgq_ledger_at(ledger, 0)->arrival == MSGQ_ARRIVAL_NO);
-  msgq_ledger_free(ledger);
+  REQUIRE(msgq_attempts_size(ledger) == 1);
+  CHECK(msgq_attempts_at(ledger, 0)->kind == MSGQ_FAILURE_EXPIRED && msgq_attempts_at(ledger, 0)->arrival == MSGQ_ARRIVAL_NO);
+  msgq_attempts_free(ledger);
   CHECK_NUMBER(0, drain(&post.scene).sent); /* an expired message is never sent by a drain */
   receiver_answer(post.receiver, "late", 503, 1, NULL);
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "late"));

@@ -112,8 +112,8 @@ static bool check_begin(msgq_queue *queue, const char *id, char *why, size_t roo
   msgq_ledger *attempts = NULL;
   msgq_result result = msgq_attempts(queue, id, &attempts);
   if (result != MSGQ_OK) FAIL("attempts of %s: %s", id, msgq_result_name(result));
-  size_t count = msgq_ledger_size(attempts);
-  msgq_ledger_free(attempts);
+  size_t count = msgq_attempts_size(attempts);
+  msgq_attempts_free(attempts);
   if (count == 0) FAIL("the transport was called for message %s, which has no attempt", id);
   return true;
 }

@@ -245,8 +245,8 @@ static void call(msgq_queue **queue) {
     case 17: {
       msgq_ledger *ledger = NULL;
       if (msgq_attempts(*queue, text(), &ledger) != MSGQ_OK) break;
-      for (size_t index = 0; index <= msgq_ledger_size(ledger); index++) msgq_ledger_at(ledger, index);
-      msgq_ledger_free(ledger);
+      for (size_t index = 0; index <= msgq_attempts_size(ledger); index++) msgq_attempts_at(ledger, index);
+      msgq_attempts_free(ledger);
       break;
     }
     case 18: {

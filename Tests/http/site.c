@@ -105,8 +105,8 @@ struct attempt attempt_of(struct site *site, const char *id) {
   struct attempt found = { 0 };
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(site->scene.queue, id, &ledger));
-  found.count = msgq_ledger_size(ledger);
-  const msgq_attempt *last = found.count > 0 ? msgq_ledger_at(ledger, found.count - 1) : NULL;
+  found.count = msgq_attempts_size(ledger);
+  const msgq_attempt *last = found.count > 0 ? msgq_attempts_at(ledger, found.count - 1) : NULL;
   if (last != NULL) {
     found.outcome = last->outcome;
     found.kind = last->kind;
@@ -114,7 +114,7 @@ struct attempt attempt_of(struct site *site, const char *id) {
     found.arrival = last->arrival;
     snprintf(found.text, sizeof found.text, "%s", last->text);
   }
-  msgq_ledger_free(ledger);
+  msgq_attempts_free(ledger);
   return found;
 }
 

@@ -226,7 +226,7 @@ static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) 
     case 3: msgq_send_now(queue, id); break;
     case 4: msgq_mark(queue, id, rand_r(seed) % 2 == 0 ? MSGQ_STATUS_DELIVERED : MSGQ_STATUS_READ); break;
     case 5:
-      if (msgq_attempts(queue, id, &ledger) == MSGQ_OK) msgq_ledger_free(ledger);
+      if (msgq_attempts(queue, id, &ledger) == MSGQ_OK) msgq_attempts_free(ledger);
       break;
     case 6: wait_a_little(side, queue, seed, id); break;
     default: msgq_explain(queue, id, &explanation); break;

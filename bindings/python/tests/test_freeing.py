@@ -17,7 +17,7 @@ from msgqueue import Connectivity, MessageQueue, _convert
 # Functions that allocate a result, and those that free it.
 FREED_BY = {
     "msgq_get": "msgq_message_free",
-    "msgq_attempts": "msgq_ledger_free",
+    "msgq_attempts": "msgq_attempts_free",
     "msgq_list": "msgq_list_free",
     "msgq_conversations": "msgq_conversations_free",
     "msgq_stats_text": "msgq_text_free",

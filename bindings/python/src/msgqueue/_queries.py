@@ -58,10 +58,10 @@ class Queries:
         ledger = ctypes.c_void_p()
         handle.check(lib.msgq_attempts(handle.pointer, _arguments.text("id", id), ledger))
         try:
-            entry, size = lib.msgq_ledger_at, lib.msgq_ledger_size(ledger)
+            entry, size = lib.msgq_attempts_at, lib.msgq_attempts_size(ledger)
             return [_convert.attempt(entry(ledger, index)[0]) for index in range(size)]
         finally:
-            lib.msgq_ledger_free(ledger)
+            lib.msgq_attempts_free(ledger)
 
     def explain(self, id: str) -> Explanation:
         """Returns the one reason why a message is not sent yet.
