@@ -20,7 +20,7 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// The waits of one message that can follow one another: its two times and three holds. One more ends the search.
     private static var longestChain: Int { 6 }
-    /// The most messages of a conversation that are examined before one that waits for the connection.
+    /// The most messages of a conversation that are examined before one that waits for the connection, or that was put back.
     private static var examinedAhead: Int { 256 }
 
     package init(_ scheduler: Scheduler, _ queue: Queue, sending: Set<Int64>, _ now: Moment) {
@@ -101,7 +101,11 @@ package struct Explainer<Queue: QueuedMessages> {
         if flights.contains(where: { $0.sequence == head.sequence }) { return Cause(reason: .sending, isEnding: true) }
         var holder = flights.map(\.sequence).min()
         if holder == nil {
-            holder = try isAssumed ? firstHolder(head, conversation, scheduler, now) : presentHolder(head, conversation)
+            if scheduler.isInRound(scheduler.withExpectedDue(head, now), conversation, now) {
+                holder = try firstInRound(head, conversation, scheduler, now)
+            } else {
+                holder = try isAssumed ? firstHolder(head, conversation, scheduler, now) : presentHolder(head, conversation)
+            }
         }
         let (reason, until) = scheduler.explain(head, conversation, holder: holder, now)
         switch reason {
@@ -130,7 +134,19 @@ package struct Explainer<Queue: QueuedMessages> {
         }
     }
 
-    /// The same as things are now. Explanations of several messages share the search.
+    /// The first message of the conversation that the round sends before this one, as far as the round and the first messages of the
+    /// conversation show.
+    private func firstInRound(
+        _ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment
+    ) throws(QueueError) -> Int64? {
+        if let pick = scheduler.firstPick(of: conversation, before: head.sequence) { return pick }
+        let page = try queue.queued(in: conversation, after: 0, limit: Self.examinedAhead)
+        return page.first { other in
+            other.sequence < head.sequence && scheduler.isInRound(scheduler.withExpectedDue(other, now), conversation, now)
+        }?.sequence
+    }
+
+    /// The same as `firstHolder` as things are now. Explanations of several messages share the search.
     private func presentHolder(_ head: Head, _ conversation: Name) throws(QueueError) -> Int64? {
         var search = shared.searches.removeValue(forKey: conversation) ?? SharedReads.Search()
         defer { shared.searches[conversation] = search }

@@ -188,9 +188,9 @@ extension Scheduler {
         return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !isDeferred(head, now)
     }
 
-    /// Whether the round sends another message of the conversation before this one.
-    func isBehindInRound(_ head: Head, _ conversation: Name) -> Bool {
-        round?.picks.contains { $0.conversation == conversation && $0.sequence < head.sequence } ?? false
+    /// The first message of the conversation that is known to be sent by the round, if it is before this one.
+    func firstPick(of conversation: Name, before sequence: Int64) -> Int64? {
+        round?.picks.first { $0.conversation == conversation && $0.sequence < sequence }?.sequence
     }
 
     /// Takes the queued messages after the last ones read, in order. `complete`: there are no more.

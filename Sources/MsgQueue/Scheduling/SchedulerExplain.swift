@@ -1,6 +1,7 @@
 /// Why a message does not start.
 extension Scheduler {
-    /// Explains a queued message that is not in flight. `holder`: the first message before it that blocks its conversation.
+    /// Explains a queued message that is not in flight. `holder`: the first message before it that blocks its conversation; if the round sends
+    /// this one, the first one of the round.
     package func explain(_ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)
     {
         let (reason, until) = explainWithoutRate(stored, conversation, holder: holder, now)
@@ -20,11 +21,12 @@ extension Scheduler {
         if let (reason, until) = gate(conversation, now) { return (reason, until) }
         if isForced(head.sequence) { return (lane.flight == nil ? .next : .behind, 0) }
         if lane.flight != nil { return (.behind, 0) }
-        if isInRound(head, conversation, now), !isHeldByReceiver(now) {
-            if let delay = round?.delay(of: conversation), delay.until > now.mono, delay.sequence <= head.sequence {
-                return delay.sequence == head.sequence ? (.retrying, wall(delay.until, now)) : (.behind, 0)
+        if isInRound(head, conversation, now) {
+            if let delay = round?.delay(of: conversation), delay.until > now.mono, delay.sequence == head.sequence {
+                return (.retrying, wall(delay.until, now))
             }
-            return (isBehindInRound(head, conversation) ? .behind : .next, 0)
+            if holder != nil { return (.behind, 0) }
+            return isHeldByReceiver(now) ? (.holding, wall(receiverHoldUntil, now)) : (.next, 0)
         }
         if holder != nil, !isBlocked(head.sequence, conversation) { return (.behind, 0) }
         switch eligibility(of: head, conversation, lane, now) {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from msgqueue import Connectivity, Delivery, Error, Lifecycle, Outcome, Reason, Status
+from msgqueue import Connectivity, Delivery, Error, FailureKind, Lifecycle, Mode, Outcome, Reason, Status
 from msgqueue.models import Explanation, Message
 from msgqueue.simulation import SimulatedQueue
 from random_states import OPTIONS, START, TICK, World
@@ -284,6 +284,32 @@ def test_X15_A2_in_the_background_a_message_that_has_become_due_goes_before_late
         queue.advance(1)
         queue.complete(calls[2].token, Outcome.sent())
     assert [each.id for each in calls] == ["first", "scheduled", "later"]
+
+
+def test_X15_messages_that_were_put_back_wait_for_each_other_and_for_the_receiver(tmp_path: Path) -> None:
+    tokens: dict[str, int] = {}
+
+    def transport(delivery: Delivery) -> Outcome:
+        tokens[delivery.id] = delivery.token
+        return Outcome.reject() if delivery.id in ("2", "3") else Outcome.pending()
+
+    path = tmp_path / "queue.db"
+    with SimulatedQueue(path, transport, mode=Mode.MANUAL, direct=False, max_in_flight=1, start=START) as queue:
+        for number in range(1, 5):
+            queue.enqueue("hello", conversation="ben" if number == 4 else "ana", id=str(number))
+        for id in ("2", "3", "4"):
+            queue.send_now(id)
+            queue.advance(1)
+        assert queue.retry_all() == 2
+        # They overtake what was queued.
+        assert queue.explain("1").code is Reason.PERSON
+        assert queue.explain("2").code is Reason.NEXT
+        assert queue.explain("3").behind == "2"
+        held = Outcome.retry(FailureKind.RATE_LIMIT, retry_after=60, retry_after_queue=True)
+        queue.complete(tokens["4"], held)
+        queue.poll(0)
+        assert queue.explain("2").code is Reason.HOLDING
+        assert queue.explain("3").behind == "2"
 
 
 def _s(time: datetime) -> str:
