@@ -71,13 +71,13 @@ class Checker:
 
     @contextlib.contextmanager
     def _world(self) -> Iterator[World]:
-        for each in self.folder.glob(f"{self.seed}.db*"):
-            each.unlink()
         world = World(self.folder, self.seed)
         try:
             yield world
         finally:
             world.close()
+            for each in self.folder.glob(f"{self.seed}.db*"):
+                each.unlink()
 
     def _agree(self, world: World) -> dict[str, Explanation]:
         """The reasons in lists are those of `explain`, and a time that is named is yet to come."""
