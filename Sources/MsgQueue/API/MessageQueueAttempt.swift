@@ -20,7 +20,7 @@ extension MessageQueue {
     }
 
     /// Why a message is not sent yet, as a code and a text.
-    public struct Explanation: Sendable, Hashable {
+    public struct Explanation: Sendable, Hashable, Encodable {
         /// The reason as a code.
         public let reason: Reason
         /// When the reason ends; nil: unknown.

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// What `check` and `salvage` found in a store.
-    public struct CheckReport: Sendable, Hashable {
+    public struct CheckReport: Sendable, Hashable, Encodable {
         /// No damage was found.
         public let isSound: Bool
         /// The number of undamaged messages, of every status.

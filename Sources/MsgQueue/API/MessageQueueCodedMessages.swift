@@ -1,4 +1,5 @@
-// The coded form of values: each property under its name; see <doc:CodedValues>.
+// The coded form of values: each property under its name; see <doc:CodedValues>. Where each property is written as it is, the compiler makes
+// the encoding.
 
 extension MessageQueue.Message: Codable {
     /// Reads the value. What is absent and has a default gets it.
@@ -66,7 +67,7 @@ extension MessageQueue.Message: Codable {
     }
 }
 
-extension MessageQueue.Failure: Codable {
+extension MessageQueue.Failure: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -77,17 +78,6 @@ extension MessageQueue.Failure: Codable {
             at: try fields.value("at"),
             isRetryable: try fields.value("isRetryable", or: false),
             attempts: try fields.value("attempts", or: 0))
-    }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(kind, forKey: "kind")
-        try fields.encodeIfPresent(code, forKey: "code")
-        try fields.encode(text, forKey: "text")
-        try fields.encode(at, forKey: "at")
-        try fields.encode(isRetryable, forKey: "isRetryable")
-        try fields.encode(attempts, forKey: "attempts")
     }
 }
 
@@ -120,7 +110,7 @@ extension MessageQueue.Attempt: Codable {
     }
 }
 
-extension MessageQueue.Explanation: Codable {
+extension MessageQueue.Explanation: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -130,16 +120,6 @@ extension MessageQueue.Explanation: Codable {
             behind: try fields.optional("behind"),
             text: try fields.value("text", or: ""),
             retries: try fields.value("retries", or: 0))
-    }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(reason, forKey: "reason")
-        try fields.encodeIfPresent(until, forKey: "until")
-        try fields.encodeIfPresent(behind, forKey: "behind")
-        try fields.encode(text, forKey: "text")
-        try fields.encode(retries, forKey: "retries")
     }
 }
 
@@ -209,18 +189,11 @@ extension MessageQueue.Draft: Codable {
     }
 }
 
-extension MessageQueue.RecordedDraft: Codable {
+extension MessageQueue.RecordedDraft: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
         self.init(try fields.value("draft", or: MessageQueue.Draft([])), sender: try fields.optional("sender"))
-    }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(draft, forKey: "draft")
-        try fields.encodeIfPresent(sender, forKey: "sender")
     }
 }
 

@@ -1,6 +1,7 @@
-// The coded form of values: each property under its name; see <doc:CodedValues>.
+// The coded form of values: each property under its name; see <doc:CodedValues>. Where each property is written as it is, the compiler makes
+// the encoding.
 
-extension MessageQueue.Conversation: Codable {
+extension MessageQueue.Conversation: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -11,19 +12,9 @@ extension MessageQueue.Conversation: Codable {
             title: try fields.optional("title"),
             isPaused: try fields.value("isPaused", or: false))
     }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(name, forKey: "name")
-        try fields.encode(counts, forKey: "counts")
-        try fields.encode(last, forKey: "last")
-        try fields.encodeIfPresent(title, forKey: "title")
-        try fields.encode(isPaused, forKey: "isPaused")
-    }
 }
 
-extension MessageQueue.Counts: Codable {
+extension MessageQueue.Counts: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -38,23 +29,9 @@ extension MessageQueue.Counts: Codable {
             unread: try fields.value("unread", or: 0),
             unsentBytes: try fields.value("unsentBytes", or: 0))
     }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(queued, forKey: "queued")
-        try fields.encode(sending, forKey: "sending")
-        try fields.encode(sent, forKey: "sent")
-        try fields.encode(delivered, forKey: "delivered")
-        try fields.encode(read, forKey: "read")
-        try fields.encode(failed, forKey: "failed")
-        try fields.encode(received, forKey: "received")
-        try fields.encode(unread, forKey: "unread")
-        try fields.encode(unsentBytes, forKey: "unsentBytes")
-    }
 }
 
-extension MessageQueue.FailureGroup: Codable {
+extension MessageQueue.FailureGroup: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -66,20 +43,9 @@ extension MessageQueue.FailureGroup: Codable {
             last: try fields.value("last"),
             text: try fields.value("text", or: ""))
     }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(kind, forKey: "kind")
-        try fields.encodeIfPresent(code, forKey: "code")
-        try fields.encode(count, forKey: "count")
-        try fields.encode(first, forKey: "first")
-        try fields.encode(last, forKey: "last")
-        try fields.encode(text, forKey: "text")
-    }
 }
 
-extension MessageQueue.Waiting: Codable {
+extension MessageQueue.Waiting: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -91,20 +57,9 @@ extension MessageQueue.Waiting: Codable {
             nextScheduled: try fields.optional("nextScheduled"),
             nextRetry: try fields.optional("nextRetry"))
     }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(queued, forKey: "queued")
-        try fields.encode(paused, forKey: "paused")
-        try fields.encode(scheduled, forKey: "scheduled")
-        try fields.encode(retrying, forKey: "retrying")
-        try fields.encodeIfPresent(nextScheduled, forKey: "nextScheduled")
-        try fields.encodeIfPresent(nextRetry, forKey: "nextRetry")
-    }
 }
 
-extension MessageQueue.Network: Codable {
+extension MessageQueue.Network: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -114,18 +69,9 @@ extension MessageQueue.Network: Codable {
             isMetered: try fields.value("isMetered", or: false),
             offlineReason: try fields.optional("offlineReason"))
     }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(connectivity, forKey: "connectivity")
-        try fields.encode(link, forKey: "link")
-        try fields.encode(isMetered, forKey: "isMetered")
-        try fields.encodeIfPresent(offlineReason, forKey: "offlineReason")
-    }
 }
 
-extension MessageQueue.State: Codable {
+extension MessageQueue.State: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -147,28 +93,6 @@ extension MessageQueue.State: Codable {
             text: try fields.value("text", or: ""),
             offlineReason: try fields.optional("offlineReason"),
             sqliteVersion: try fields.value("sqliteVersion", or: ""))
-    }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(network, forKey: "network")
-        try fields.encode(isInBackground, forKey: "isInBackground")
-        try fields.encode(mode, forKey: "mode")
-        try fields.encode(isPaused, forKey: "isPaused")
-        try fields.encode(pausedConversations, forKey: "pausedConversations")
-        try fields.encode(isDraining, forKey: "isDraining")
-        try fields.encode(inFlight, forKey: "inFlight")
-        try fields.encode(hasTransport, forKey: "hasTransport")
-        try fields.encodeIfPresent(prompt, forKey: "prompt")
-        try fields.encodeIfPresent(promptExpiresAt, forKey: "promptExpiresAt")
-        try fields.encodeIfPresent(storage, forKey: "storage")
-        try fields.encode(hasStorageTrouble, forKey: "hasStorageTrouble")
-        try fields.encode(reason, forKey: "reason")
-        try fields.encodeIfPresent(until, forKey: "until")
-        try fields.encode(text, forKey: "text")
-        try fields.encodeIfPresent(offlineReason, forKey: "offlineReason")
-        try fields.encode(sqliteVersion, forKey: "sqliteVersion")
     }
 }
 
@@ -197,7 +121,7 @@ extension MessageQueue.Prompt: Codable {
     }
 }
 
-extension MessageQueue.Report: Codable {
+extension MessageQueue.Report: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -210,21 +134,9 @@ extension MessageQueue.Report: Codable {
             remainingFailed: try fields.value("remainingFailed", or: 0),
             putBack: try fields.value("putBack", or: 0))
     }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(stop, forKey: "stop")
-        try fields.encode(sent, forKey: "sent")
-        try fields.encode(failed, forKey: "failed")
-        try fields.encode(discarded, forKey: "discarded")
-        try fields.encode(remaining, forKey: "remaining")
-        try fields.encode(remainingFailed, forKey: "remainingFailed")
-        try fields.encode(putBack, forKey: "putBack")
-    }
 }
 
-extension MessageQueue.CheckReport: Codable {
+extension MessageQueue.CheckReport: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -237,21 +149,9 @@ extension MessageQueue.CheckReport: Codable {
             lastMissing: try fields.optional("lastMissing"),
             text: try fields.value("text", or: ""))
     }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(isSound, forKey: "isSound")
-        try fields.encode(whole, forKey: "whole")
-        try fields.encode(damaged, forKey: "damaged")
-        try fields.encode(missing, forKey: "missing")
-        try fields.encodeIfPresent(firstMissing, forKey: "firstMissing")
-        try fields.encodeIfPresent(lastMissing, forKey: "lastMissing")
-        try fields.encode(text, forKey: "text")
-    }
 }
 
-extension MessageQueue.StatusChange: Codable {
+extension MessageQueue.StatusChange: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -263,18 +163,6 @@ extension MessageQueue.StatusChange: Codable {
             attempt: try fields.optional("attempt"),
             failure: try fields.optional("failure"),
             at: try fields.value("at"))
-    }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(id, forKey: "id")
-        try fields.encode(conversation, forKey: "conversation")
-        try fields.encodeIfPresent(from, forKey: "from")
-        try fields.encode(to, forKey: "to")
-        try fields.encodeIfPresent(attempt, forKey: "attempt")
-        try fields.encodeIfPresent(failure, forKey: "failure")
-        try fields.encode(at, forKey: "at")
     }
 }
 
@@ -333,7 +221,7 @@ extension MessageQueue.Statistics: Codable {
     }
 }
 
-extension MessageQueue.Minute: Codable {
+extension MessageQueue.Minute: Decodable {
     /// Reads the value. What is absent and has a default gets it.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
@@ -343,15 +231,5 @@ extension MessageQueue.Minute: Codable {
             sent: try fields.value("sent", or: 0),
             failedAttempts: try fields.value("failedAttempts", or: 0),
             failed: try fields.value("failed", or: 0))
-    }
-
-    /// Writes each property under its name.
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: FieldName.self)
-        try fields.encode(startedAt, forKey: "startedAt")
-        try fields.encode(enqueued, forKey: "enqueued")
-        try fields.encode(sent, forKey: "sent")
-        try fields.encode(failedAttempts, forKey: "failedAttempts")
-        try fields.encode(failed, forKey: "failed")
     }
 }

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// Numbers of messages by status.
-    public struct Counts: Sendable, Hashable {
+    public struct Counts: Sendable, Hashable, Encodable {
         /// Messages that will be sent.
         public let queued: Int
         /// Messages that are being sent.
@@ -28,7 +28,7 @@ extension MessageQueue {
     }
 
     /// A conversation in a list of conversations.
-    public struct Conversation: Sendable, Hashable, Identifiable {
+    public struct Conversation: Sendable, Hashable, Encodable, Identifiable {
         /// The name that its messages have.
         public let name: String
         /// Its messages by status.

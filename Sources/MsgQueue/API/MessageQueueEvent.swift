@@ -39,7 +39,7 @@ extension MessageQueue {
     }
 
     /// A change of a message's status.
-    public struct StatusChange: Sendable, Hashable {
+    public struct StatusChange: Sendable, Hashable, Encodable {
         /// The id of the message.
         public let id: String
         /// The conversation of the message.

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// The failed messages with the same kind and code of failure. Their list: ``Filter/failureKind`` and ``Filter/failureCode``.
-    public struct FailureGroup: Sendable, Hashable {
+    public struct FailureGroup: Sendable, Hashable, Encodable {
         /// The kind; `unknown` also where the failure is not known.
         public let kind: FailureKind
         /// The code that the transport gave, such as an HTTP status; nil: none.
@@ -16,7 +16,7 @@ extension MessageQueue {
     }
 
     /// What the queued messages wait for. Each is counted once.
-    public struct Waiting: Sendable, Hashable {
+    public struct Waiting: Sendable, Hashable, Encodable {
         /// All of them.
         public let queued: Int
         /// In conversations that are paused; all, while the queue is paused.

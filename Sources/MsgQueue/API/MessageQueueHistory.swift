@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// A message to record.
-    public struct RecordedDraft: Sendable, Hashable {
+    public struct RecordedDraft: Sendable, Hashable, Encodable {
         /// The message. What it says of sending (``Draft/notBefore``, ``Draft/expiresAt``, ``Draft/unmeteredOnly``, ``Draft/replaceKey``,
         /// ``Draft/priority``) has no meaning.
         public var draft: Draft

@@ -61,7 +61,7 @@ extension MessageQueue {
     }
 
     /// The failure of a message's last attempt.
-    public struct Failure: Sendable, Hashable {
+    public struct Failure: Sendable, Hashable, Encodable {
         /// The kind of the failure.
         public let kind: FailureKind
         /// The code that the transport gave, such as an HTTP status; nil: none.

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// The state of the network.
-    public struct Network: Sendable, Hashable {
+    public struct Network: Sendable, Hashable, Encodable {
         /// Whether there is a connection.
         public let connectivity: Connectivity
         /// The kind of the link.

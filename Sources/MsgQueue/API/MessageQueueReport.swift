@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// The results of a drain.
-    public struct Report: Sendable, Hashable {
+    public struct Report: Sendable, Hashable, Encodable {
         /// Why the drain stopped.
         public let stop: Stop
         /// Messages that were sent.

@@ -1,6 +1,6 @@
 extension MessageQueue {
     /// The state of the whole queue.
-    public struct State: Sendable, Hashable {
+    public struct State: Sendable, Hashable, Encodable {
         /// The connectivity, as it was reported last.
         public let network: Network
         /// The program is in the background.

@@ -60,7 +60,7 @@ extension MessageQueue {
 
 extension MessageQueue {
     /// What happened in one minute.
-    public struct Minute: Sendable, Hashable {
+    public struct Minute: Sendable, Hashable, Encodable {
         /// Its beginning, by the present wall clock.
         public let startedAt: Timestamp
         /// Messages that were enqueued.
