@@ -97,14 +97,19 @@ extension Scheduler {
     /// Whether the message, which is due, is sent by itself or by a drain, and what it waits for otherwise.
     private func permission(_ head: Head, _ conversation: Name, _ lane: Lane, _ now: Moment) -> Eligibility {
         // When a drain's batch is used up, the drain ends before anything else starts.
-        if let session, session.serves(conversation), !session.hasBatchLeft { return .wait(.trigger) }
+        if let session, session.serves(conversation), !session.hasBatchLeft { return requested(conversation) ?? .wait(.trigger) }
         if maySend(now, in: conversation) || lane.isDirect(head.sequence) { return .start }
         if lane.approved.contains(head.sequence) { return timerHold(now) ?? .start }
-        guard mode == .auto else { return .wait(.person) }
+        guard mode == .auto else { return requested(conversation) ?? .wait(.person) }
         guard let hold = automaticHold(now) else { return .start }
         // A retry needs no budget.
         let isRetry = head.isRetry && sendsAutomatically(now) && lane.contains(head.sequence)
-        return isRetry ? .start : hold
+        return isRetry ? .start : requested(conversation) ?? hold
+    }
+
+    /// In its turn, when a drain was requested that begins after the current one; nil: none was.
+    private func requested(_ conversation: Name) -> Eligibility? {
+        pending.contains { $0.serves(conversation) } ? .wait(.next) : nil
     }
 
     /// What delays the messages that a timer starts; nil: nothing.
