@@ -66,7 +66,7 @@ package final class Engine: @unchecked Sendable {
             try startServices()
         } catch {
             stopServices()
-            context.store.close(clean: false)
+            _ = context.lock.withLock { context.store.close(clean: false) }
             throw error
         }
     }
@@ -107,6 +107,8 @@ package final class Engine: @unchecked Sendable {
     // MARK: Threads
 
     private func startServices() throws(QueueError) {
+        // From here on several threads share the engine.
+        context.store.guarded(by: context.lock)
         // Without a thread the first call performs what the opening left.
         guard context.options.callbacks != .poll else { return timer.arm(context.ports.mono()) }
         try startService("msgq-timer") { [driver] in driver.runTimer() }

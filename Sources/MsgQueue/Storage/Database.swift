@@ -119,6 +119,9 @@ final class Database {
 
     deinit { hookFrames.deallocate() }
 
+    /// Held by the thread that uses the connection, which debug builds check; nil: only one thread has the connection.
+    var owner: TurnLock?
+
     private static func connect(_ name: String, _ vfs: String) throws(QueueError) -> OpaquePointer {
         var opened: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW
@@ -192,6 +195,7 @@ final class Database {
     func statement(
         _ sql: @autoclosure () -> SQL, file: StaticString = #fileID, line: Int = #line, column: Int = #column
     ) throws(QueueError) -> Statement {
+        owner?.assertHeld()
         let key = CallSite(file: UInt(bitPattern: file.utf8Start), place: line << 16 | column)
         if let statement = statements[key] {
             assert(statement.sql == sql().text, "the text of this statement depends on a variable")

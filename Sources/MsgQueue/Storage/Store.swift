@@ -410,6 +410,9 @@ package final class Store {
         return last
     }
 
+    /// From here on only threads that hold this lock use the store.
+    func guarded(by lock: TurnLock) { database.owner = lock }
+
     // MARK: Transactions
 
     package func begin() throws(QueueError) {

@@ -127,15 +127,18 @@ import Testing
             $0.direct = false
             $0.keepSent = limit
         }
-        let database = bench.engine.context.store.database
         for number in 0..<6 { try bench.enqueue(id: "m\(number)") }
         try bench.drain(batch: 2)
-        for table in ["recent", "recent_own"] { try database.execute("ALTER TABLE \(table) RENAME TO \(table)_damaged") }
+        for table in ["recent", "recent_own"] {
+            try bench.withStore { try $0.database.execute("ALTER TABLE \(table) RENAME TO \(table)_damaged") }
+        }
         try bench.drain()
         #expect(bench.texts.count == 6)
         #expect(try bench.engine.counts(nil).sent == 4 + limit && bench.engine.counts(nil).queued == 0)
         #expect(bench.events.contains { if case .storage(.some) = $0 { true } else { false } })
-        for table in ["recent", "recent_own"] { try database.execute("ALTER TABLE \(table)_damaged RENAME TO \(table)") }
+        for table in ["recent", "recent_own"] {
+            try bench.withStore { try $0.database.execute("ALTER TABLE \(table)_damaged RENAME TO \(table)") }
+        }
         try prune(bench)
         #expect(try ids(bench).count == limit)
         for number in 0..<6 { #expect(refusal { try bench.enqueue(id: "m\(number)") } == .duplicate) }

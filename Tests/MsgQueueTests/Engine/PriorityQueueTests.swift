@@ -25,13 +25,13 @@ import Testing
 
     @Test func F2_the_store_says_whether_a_queued_message_has_a_priority() throws {
         let bench = try manual()
-        #expect(try !bench.engine.context.store.hasPriorities())
+        #expect(try !bench.withStore { try $0.hasPriorities() })
         try bench.enqueue("a", id: "a", priority: -1)
-        #expect(try bench.engine.context.store.hasPriorities())
+        #expect(try bench.withStore { try $0.hasPriorities() })
         try bench.reopen()
         #expect(bench.engine.context.core.scheduler.isRanked)
         try bench.drain()
-        #expect(try !bench.engine.context.store.hasPriorities())
+        #expect(try !bench.withStore { try $0.hasPriorities() })
         try bench.reopen()
         #expect(!bench.engine.context.core.scheduler.isRanked)
         #expect(try bench.engine.message(id: "a").priority == -1)
@@ -67,14 +67,15 @@ import Testing
     @Test func F2_conversations_with_queued_messages_are_found_in_the_order_of_their_bytes() throws {
         let bench = try manual()
         for name in ["b", "é", "", "a", "e\u{301}", "b", "😀"] as [Name] { try bench.enqueue("1", name) }
-        let store = bench.engine.context.store
-        try store.begin()
-        try store.fold()
-        try store.commit(durable: false)
+        try bench.withStore { store in
+            try store.begin()
+            try store.fold()
+            try store.commit(durable: false)
+        }
         try bench.enqueue("2", "new")
         var (found, last): ([Name], Name?) = ([], nil)
         while true {
-            let page = try store.conversationsQueued(after: last, limit: 2)
+            let page = try bench.withStore { try $0.conversationsQueued(after: last, limit: 2) }
             found += page.names
             last = page.last
             if page.isComplete { break }

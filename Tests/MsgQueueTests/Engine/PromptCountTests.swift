@@ -113,10 +113,11 @@ import Testing
 
         /// What a yes would send by the rule for single messages, and what it can be at most.
         func expected() throws -> [Scheduler.Unsent] {
-            let store = bench.engine.context.store
-            var messages = try store.queued(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head) }
-            if asksForFailed {
-                messages += try store.failedHeads(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head, isFailed: true) }
+            var messages = try bench.withStore { store in
+                let queued = try store.queued(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head) }
+                guard asksForFailed else { return queued }
+                let failed = try store.failedHeads(after: 0, limit: .max)
+                return queued + failed.map { Scheduler.Unsent($0.conversation, $0.head, isFailed: true) }
             }
             messages.sort { $0.head.sequence < $1.head.sequence }
             let scheduler = bench.engine.context.core.scheduler
@@ -138,7 +139,7 @@ import Testing
             let messages = min(expected.count - failed, batch)
             // The first of each: a message that replaced another has its place.
             let first = [expected.first { !$0.isFailed }, expected.first(where: \.isFailed)].compactMap { $0?.head.sequence }
-            let oldest = try first.compactMap { try bench.engine.context.store.createdAt($0) }.min()
+            let oldest = try bench.withStore { store in try first.compactMap { try store.createdAt($0) }.min() }
             let right = Prompt(
                 messages: Int64(messages), failed: Int64(min(failed, batch - messages)),
                 bytes: expected.reduce(0) { $0 + $1.head.bodySize }, oldestAt: oldest ?? 0,

@@ -54,6 +54,11 @@ final class EngineBench: @unchecked Sendable {
     var texts: [String] { deliveries.map(\.text) }
     var events: [Event] { mutex.withLock { reported } }
 
+    /// Uses the store as the engine does, under its lock.
+    func withStore<T>(_ body: (Store) throws -> T) throws -> T {
+        try engine.context.lock.withLock { try body(engine.context.store) }
+    }
+
     /// Sets the next answers of the transport; later ones are `.sent`, or as the rule says.
     func answer(_ outcomes: Outcome...) { mutex.withLock { answers += outcomes } }
     func answer(by rule: @escaping @Sendable (Delivery) -> Outcome) { mutex.withLock { self.rule = rule } }
