@@ -71,7 +71,8 @@ import Testing
         var values: Set<String> = []
         for type in try Self.declared("MsgQueue") {
             guard !type.conformances.contains("AsyncSequence"), !type.conformances.contains("AsyncIteratorProtocol") else { continue }
-            #expect(type.conformances.contains("Codable"), "\(type.name)")
+            let isCoded = type.conformances.contains("Codable") || type.conformances.isSuperset(of: ["Encodable", "Decodable"])
+            #expect(isCoded, "\(type.name)")
             let isNumbered = type.conformances.contains("Int32")
             #expect(isNumbered || type.conformances.contains("Hashable"), "\(type.name)")
             #expect(isNumbered ? type.conformances.contains("CaseIterable") : true, "\(type.name)")
