@@ -1,0 +1,135 @@
+/// The lost end of a store's log.
+package struct LostTail: Sendable, Equatable {
+    /// The lost sequence numbers; `last` is 0 when their number is unknown.
+    package let first: Int64
+    package let last: Int64
+    package let text: String
+}
+
+/// Decides whether a log belongs to a database: each log starts with a new generation and names the previous one as its base, which the
+/// database must have.
+struct LogBinding {
+    /// From the database file itself; nil: unreadable, for example because the power failed during a checkpoint.
+    private(set) var rawGeneration: Int64?
+    private(set) var isRawOpen: Bool?
+    /// Generation and base in the log's first commit; nil: it did not write them.
+    private(set) var first: (generation: Int64, base: Int64)?
+    private var generations: Set<Int64> = []
+
+    init() {}
+
+    /// `page`: that of the table `state`, with the log applied.
+    init(_ view: StoreView, page: UInt32) throws(QueueError) {
+        if let raw = try Self.rawState(view, page) {
+            rawGeneration = raw.generation
+            isRawOpen = raw.mark == .open
+        }
+        guard let log = view.log, let commit = log.commits.first else { return }
+        for version in try view.versions(of: page) {
+            guard let found = StoreState.read(page: version.bytes), found.isWhole else { continue }
+            if version.frame < commit.frames { first = (found.state.generation, found.state.logBase) }
+            generations.insert(found.state.generation)
+        }
+    }
+
+    /// Returns the row of `state` in the database file itself. Beside a log, one that does not match its checksum may be written in part.
+    private static func rawState(_ view: StoreView, _ page: UInt32) throws(QueueError) -> StoreState? {
+        let raw = StoreState.read(page: try view.rawPage(page))
+        guard let log = view.log, !log.isEmpty else { return raw?.state }
+        if let raw { return raw.isWhole ? raw.state : nil }
+        // The database of another log may have the table on another page, by its own schema.
+        let alone = try StoreView(path: view.path, database: view.database, ignoringLog: true)
+        do throws(QueueError) {
+            let database = try Database(view: alone, lengthLimit: Store.lengthLimit)
+            defer { database.close() }
+            let found = StoreState.read(page: try alone.rawPage(try StoreSurvey.statePage(database)))
+            return found.flatMap { $0.isWhole ? $0.state : nil }
+        } catch {
+            if let unread = alone.readError { throw unread }
+            return nil
+        }
+    }
+
+    /// Throws when the log does not belong to the database.
+    func check(_ log: LogImage, _ path: String) throws(QueueError) {
+        guard let rawGeneration else { return }
+        guard let first, first.base == rawGeneration || generations.contains(rawGeneration) else { throw Self.foreign(log, path) }
+    }
+
+    private static func foreign(_ log: LogImage, _ path: String) -> QueueError {
+        QueueError(
+            .corrupt,
+            """
+            \(log.path) does not belong to \(path): it was written for another database, or for another state of this one. Nothing was \
+            changed. Copy all of these files first. To open \(path) as it is, move \(log.path) and \(StorePath.tail(of: path)) away; to keep \
+            what the log holds, put the database back that it was written for
+            """)
+    }
+
+    /// Whether a side record was written for this database.
+    func matches(_ record: SideRecord) -> Bool {
+        guard let rawGeneration else { return false }
+        // The record may still be that of the previous log, after a checkpoint whose record was not written yet.
+        return record.generation == rawGeneration || record.base == rawGeneration || generations.contains(record.generation)
+            || record.generation == first?.base
+    }
+}
+
+extension LostTail {
+    /// Returns what a log has lost, by its side record; nil: nothing is missing.
+    static func find(
+        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, lastSequence: Int64, record read: () throws(QueueError) -> SideRecord?
+    ) throws(QueueError) -> LostTail? {
+        let isNeeded = wasOpen || view.log.map { !$0.isEmpty } ?? false
+        if !isNeeded {
+            // A closed store needs no log. One without a complete commit belongs to another store or is damaged, unless the record matches.
+            guard let log = view.log, log.size > 0 else { return nil }
+            guard let record = try read(), binding.matches(record) else {
+                throw QueueError(
+                    .corrupt,
+                    """
+                    \(log.path) has no complete transaction of \(view.path), which was closed cleanly: it belongs to another store or is \
+                    damaged. Nothing was changed; if the log is not needed, move it away
+                    """)
+            }
+            // The power may have failed when the log was started. Then only a durable part of it counts as lost.
+            guard record.base == binding.rawGeneration else { return nil }
+        }
+        let name = StorePath.log(of: view.path)
+        let record = try read()
+        guard let record, binding.matches(record) else {
+            guard wasOpen, view.log == nil || binding.rawGeneration != nil else { return nil }
+            guard view.log == nil else {
+                return LostTail(
+                    first: lastSequence + 1, last: 0,
+                    text: """
+                        \(StorePath.tail(of: view.path)) is missing or damaged: it is unknown whether \(name) is complete. Messages after \
+                        sequence \(lastSequence) and changes that were only in the log may be lost
+                        """)
+            }
+            return LostTail(
+                first: lastSequence + 1, last: 0,
+                text: """
+                    \(name) is missing: the queue was not closed when \(view.path) was copied, or the log was removed. Messages after \
+                    sequence \(lastSequence) and changes that were only in the log are lost
+                    """)
+        }
+        let salts = view.log?.header?.salts
+        let found = view.log.map { Int64($0.frames.count) } ?? 0
+        guard record.frames > 0, salts == nil || salts == record.salts, found < record.frames else { return nil }
+        let what = view.log == nil ? "is missing" : "is damaged"
+        guard record.lastSequence > lastSequence else {
+            return LostTail(
+                first: 0, last: 0,
+                text:
+                    "\(name) \(what): \(found) of \(record.frames) pages are intact. No message is missing, but changes to messages are lost"
+            )
+        }
+        return LostTail(
+            first: lastSequence + 1, last: record.lastSequence,
+            text: """
+                \(name) \(what): \(found) of \(record.frames) pages are intact. Messages with the sequences \(lastSequence + 1) to \
+                \(record.lastSequence) are missing
+                """)
+    }
+}
