@@ -26,10 +26,13 @@ extension Scheduler {
     func isStoreRefusing(_ now: Moment) -> Bool { now.mono < storageRetryAt }
 
     /// Whether a receiver delays the whole queue.
-    func isHeldByReceiver(_ now: Moment) -> Bool { now.mono < receiverHoldUntil }
+    func isHeldByReceiver(_ now: Moment) -> Bool { receiverHold(now) != nil }
+
+    /// The end of that delay (monotonic); nil: there is none.
+    func receiverHold(_ now: Moment) -> Int64? { holds.receiverHold(now) }
 
     /// Whether the connection has returned and does not count as stable yet.
-    func isSettling(_ now: Moment) -> Bool { now.mono < stableAt }
+    func isSettling(_ now: Moment) -> Bool { holds.settling(now) != nil }
 
     /// Whether every message waits for an unmetered link.
     var isMeteredForAll: Bool { unmeteredOnly && network.metered }
@@ -56,7 +59,7 @@ extension Scheduler {
         if isBlocked(head.sequence, conversation) { return .wait(.blocked) }
         if head.hasExpired(now) { return .wait(.expired) }
         if head.wait(now) > 0 || isMetered(head) { return ownWait(head, conversation, lane, now) }
-        if isHeldByReceiver(now) { return .wait(.holding, until: wall(receiverHoldUntil, now)) }
+        if let end = receiverHold(now) { return .wait(.holding, until: wall(end, now)) }
         return permission(head, conversation, lane, now)
     }
 
@@ -76,20 +79,21 @@ extension Scheduler {
     /// Which of the times for which the message waits, and of the holds of the queue, is reported.
     private func ownWait(_ head: Head, _ conversation: Name, _ lane: Lane, _ now: Moment) -> Eligibility {
         let held = holdEnd(head, conversation, lane, now)
-        let isHeldLonger = held > now.mono && held.subtractingClamped(now.mono) > head.wait(now)
+        let isHeldLonger = held.map { $0.subtractingClamped(now.mono) > head.wait(now) } ?? false
         if head.scheduledWait(now) > 0, !isHeldLonger { return .wait(.scheduled, until: head.start(now)) }
         if isMetered(head) { return .wait(.metered) }
         let delay = max(head.retryWait(now), head.skipWait(now))
         if delay > 0, !isHeldLonger { return .wait(.retrying, until: now.wall.addingClamped(delay)) }
-        return .wait(.holding, until: wall(held, now))
+        return .wait(.holding, until: wall(held ?? now.mono, now))
     }
 
-    /// When the holds on automatic sending end for this message (monotonic), without its own times.
-    private func holdEnd(_ head: Head, _ conversation: Name, _ lane: Lane, _ now: Moment) -> Int64 {
-        if maySend(now, in: conversation) || lane.isDirect(head.sequence) { return receiverHoldUntil }
+    /// When the holds end for this message (monotonic), without its own times; nil: there is none.
+    private func holdEnd(_ head: Head, _ conversation: Name, _ lane: Lane, _ now: Moment) -> Int64? {
+        let receiver = receiverHold(now)
+        if maySend(now, in: conversation) || lane.isDirect(head.sequence) { return receiver }
         let isApproved = lane.approved.contains(head.sequence)
-        guard timersRun, isApproved || mode == .auto else { return receiverHoldUntil }
-        return max(receiverHoldUntil, offlineHoldUntil, isApproved ? 0 : stableAt)
+        guard timersRun, isApproved || mode == .auto else { return receiver }
+        return [receiver, holds.offlineHold(now), isApproved ? nil : holds.settling(now)].compactMap { $0 }.max()
     }
 
     // MARK: Permission
@@ -116,14 +120,15 @@ extension Scheduler {
     private func timerHold(_ now: Moment) -> Eligibility? {
         // The return to the foreground also ends the hold.
         if !timersRun { return .wait(.trigger) }
-        return now.mono < offlineHoldUntil ? .wait(.holding, until: wall(offlineHoldUntil, now)) : nil
+        return holds.offlineHold(now).map { .wait(.holding, until: wall($0, now)) }
     }
 
     /// In mode auto: what delays automatic sending; nil: nothing.
     func automaticHold(_ now: Moment) -> Eligibility? {
         if let hold = timerHold(now) { return hold }
-        if isSettling(now) { return .wait(.holding, until: wall(stableAt, now)) }
-        return hasBudget ? nil : .wait(.trigger, until: nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
+        if let stableAt = holds.settling(now) { return .wait(.holding, until: wall(stableAt, now)) }
+        if hasBudget { return nil }
+        return .wait(.trigger, until: nextTriggerAt.map { $0 > now.mono ? wall($0, now) : 0 } ?? 0)
     }
 
     /// Whether automatic sending is active now. Retries that are due need no `budget` then.
@@ -146,7 +151,7 @@ extension Scheduler {
     /// Whether the call of an attempt that has begun may still be made.
     package func mayCall(_ flight: Flight, _ now: Moment) -> Bool {
         guard mayStart, !isPaused(flight.conversation), !isHeldByReceiver(now) else { return false }
-        return now.mono >= offlineHoldUntil || session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
+        return holds.offlineHold(now) == nil || session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
     }
 
     /// Whether messages of the conversation that are enqueued now may be sent directly.

@@ -90,14 +90,9 @@ package struct Scheduler {
     var drains = 0
     /// The messages that a `retryAll` put back.
     var round: Round?
-    /// When the connection counts as stable (monotonic); automatic sending begins after this and `offlineHoldUntil`.
-    var stableAt: Int64 = 0
-    /// The end of the pause after an outcome `offline` (monotonic).
-    var offlineHoldUntil: Int64 = 0
-    /// The end of a delay that a receiver requested for the whole queue (monotonic).
-    var receiverHoldUntil: Int64 = 0
-    /// The next periodic trigger (monotonic); 0: none.
-    var nextTriggerAt: Int64 = 0
+    var holds = Holds()
+    /// The next periodic trigger (monotonic); nil: none.
+    var nextTriggerAt: Int64?
     /// How many messages may still start automatically before the next trigger.
     var budget: Int
     package internal(set) var isPaused = false

@@ -106,7 +106,7 @@ extension Scheduler {
         if offline {
             if session?.serves(flight.conversation) == true { session?.stop = .offline }
             round = nil
-            offlineHoldUntil = now.mono + Self.offlineHold
+            holds.pausedAfterOffline(until: now.mono + Self.offlineHold)
         }
         if !flight.isRunning { removeFlight(token) }
         outcomes &+= 1

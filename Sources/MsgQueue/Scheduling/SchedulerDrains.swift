@@ -33,7 +33,7 @@ extension Scheduler {
             // Its stored messages are read separately from the scan.
             lanes[conversation, default: Lane()].more = true
         } else {
-            offlineHoldUntil = 0
+            holds.endOfflinePause()
             // A drain also answers a prompt that is not raised yet.
             if prompt == .armed { prompt = .disarmed }
         }

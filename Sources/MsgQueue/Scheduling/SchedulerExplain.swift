@@ -26,7 +26,7 @@ extension Scheduler {
                 return (.retrying, wall(delay.until, now))
             }
             if holder != nil { return (.behind, 0) }
-            return isHeldByReceiver(now) ? (.holding, wall(receiverHoldUntil, now)) : (.next, 0)
+            return receiverHold(now).map { (.holding, wall($0, now)) } ?? (.next, 0)
         }
         if holder != nil, !isBlocked(head.sequence, conversation) { return (.behind, 0) }
         switch eligibility(of: head, conversation, lane, now) {
@@ -38,7 +38,9 @@ extension Scheduler {
     /// The message with the end of its delay, which is also over when a connection that has returned becomes stable.
     func withExpectedDue(_ stored: Head, _ now: Moment) -> Head {
         var head = withMonotonicDue(stored)
-        if head.waitsForNetwork, network.isOnline, isSettling(now) { head.dueMono = head.dueMono.map { min($0, stableAt) } }
+        if head.waitsForNetwork, network.isOnline, let stableAt = holds.settling(now) {
+            head.dueMono = head.dueMono.map { min($0, stableAt) }
+        }
         return head
     }
 

@@ -6,18 +6,16 @@ extension Scheduler {
         attemptOfflineReason = ""
         if network.isOnline, !was.isOnline {
             beginBacklog()
-            stableAt = now.mono + onlineDebounce
-            offlineHoldUntil = 0
+            holds.connected(stableAt: now.mono + onlineDebounce)
             pace?.restart(at: now.mono)
             armPrompt()
         } else if network.isOnline {
-            // The new link may reach the receiver.
-            offlineHoldUntil = 0
+            holds.endOfflinePause()
             round?.restart()
         } else {
             // The connection had been stable before it was lost.
-            if was.isOnline, stableAt != 0, stableAt <= now.mono { networkReturned(at: stableAt) }
-            stableAt = 0
+            if was.isOnline, let stableAt = holds.stableAt, stableAt <= now.mono { networkReturned(at: stableAt) }
+            holds.disconnected()
             // Messages that would have been sent directly become part of the backlog.
             for conversation in Array(lanes.keys) {
                 lanes[conversation]?.closeDirectRange()
@@ -116,7 +114,7 @@ extension Scheduler {
         guard isInBackground != self.isInBackground else { return }
         self.isInBackground = isInBackground
         guard !isInBackground else { return scheduleAll(now) }
-        offlineHoldUntil = 0
+        holds.endOfflinePause()
         armPrompt()
         if !sendsInBackground { beginBacklog() }
         trigger(now)
@@ -125,8 +123,7 @@ extension Scheduler {
     /// Holds the whole queue until a monotonic time, at a receiver's request. Returns false if it is held longer already.
     @discardableResult
     package mutating func hold(until: Int64, _ now: Moment) -> Bool {
-        guard until > receiverHoldUntil else { return false }
-        receiverHoldUntil = until
+        guard holds.delayed(until: until) else { return false }
         pace?.restart(at: now.mono)
         scheduleAll(now)
         return true

@@ -123,18 +123,16 @@ extension Scheduler {
     /// scheduled again.
     private mutating func wakeWaiting(_ now: Moment) {
         var isDue = false
-        if stableAt != 0, stableAt <= now.mono, network.isOnline { networkReturned(at: stableAt) }
-        for time in [\Scheduler.stableAt, \.offlineHoldUntil, \.receiverHoldUntil] as [WritableKeyPath<Scheduler, Int64>]
-        where self[keyPath: time] != 0 && self[keyPath: time] <= now.mono {
-            self[keyPath: time] = 0
+        if let stableAt = holds.stableAt, stableAt <= now.mono, network.isOnline { networkReturned(at: stableAt) }
+        if holds.end(now) {
             isDue = true
             beginBacklog()
         }
         if triggerInterval > 0, timersRun {
-            let isTriggered = nextTriggerAt != 0 && nextTriggerAt <= now.mono
+            let isTriggered = nextTriggerAt.map { $0 <= now.mono } ?? false
             if isTriggered, !hasBudget { beginBacklog() }
             isDue = isDue || isTriggered
-            if nextTriggerAt <= now.mono { nextTriggerAt = now.mono + triggerInterval }
+            if isTriggered || nextTriggerAt == nil { nextTriggerAt = now.mono + triggerInterval }
         }
         if isDue { trigger(now) }
         while let ticket = dueTimes.first, !isDueLater(ticket, now) { dueTimes.removeFirst() }
@@ -171,11 +169,9 @@ extension Scheduler {
         if let extra { times.append(extra) }
         if let ticket = waiting.first { times.append(ticket.key) }
         // In the background a drain continues, and the prompt is raised.
-        if laneTimersRun || mode == .ask, stableAt > now.mono { times.append(stableAt) }
-        if timersRun {
-            times += [offlineHoldUntil, nextTriggerAt].filter { $0 > now.mono }
-        }
-        if receiverHoldUntil > now.mono { times.append(receiverHoldUntil) }
+        if laneTimersRun || mode == .ask, let end = holds.stableAt, end > now.mono { times.append(end) }
+        if timersRun { times += [holds.offlineEnd, nextTriggerAt].compactMap { $0 }.filter { $0 > now.mono } }
+        if let end = holds.receiverEnd, end > now.mono { times.append(end) }
         if let rest = round?.resumesAt, rest > now.mono { times.append(rest) }
         if let end = round?.delayEnd, end > now.mono { times.append(end) }
         if let deadline = session?.deadline { times.append(deadline) }

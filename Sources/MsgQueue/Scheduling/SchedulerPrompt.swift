@@ -218,7 +218,7 @@ extension Scheduler {
     }
 
     /// When the receiver's delay of the whole queue ends (monotonic); nil: there is none.
-    package func holdEnd(_ now: Moment) -> Int64? { isHeldByReceiver(now) ? receiverHoldUntil : nil }
+    package func holdEnd(_ now: Moment) -> Int64? { receiverHold(now) }
 
     /// How long the message waits for its schedule or its retry, in milliseconds.
     package func expectedWait(_ stored: Head, _ now: Moment) -> Int64 { withMonotonicDue(stored).wait(now) }

@@ -7,7 +7,8 @@ extension Scheduler {
 
     /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: it may be sent now.
     func earliestStart(_ stored: Head, _ conversation: Name, _ now: Moment) -> Int64 {
-        let delay = max(withExpectedWaits(stored, conversation, now).wait(now), receiverHoldUntil.subtractingClamped(now.mono))
+        let delay = max(
+            withExpectedWaits(stored, conversation, now).wait(now), (holds.receiverEnd ?? now.mono).subtractingClamped(now.mono))
         return delay > 0 ? now.wall.addingClamped(delay) : 0
     }
 
@@ -36,7 +37,9 @@ extension Scheduler {
         other.network.metered = head.unmeteredOnly || unmeteredOnly
         other.returnedAt = now.mono
         other.pace?.restart(at: now.mono)
-        (other.stableAt, other.offlineHoldUntil, other.session, other.lingering) = (0, 0, nil, nil)
+        other.holds.disconnected()
+        other.holds.endOfflinePause()
+        (other.session, other.lingering) = (nil, nil)
         other.budget = runLimit
         other.beginBacklog()
         return other
@@ -47,9 +50,9 @@ extension Scheduler {
         var other = self
         // A drain ends when nothing of it can be sent now.
         other.session = nil
-        if network.isOnline, stableAt != 0, stableAt <= then.mono { other.returnedAt = max(returnedAt, stableAt) }
-        let hasTriggered = timersRun && nextTriggerAt != 0 && nextTriggerAt <= then.mono
-        let hasHoldEnded = [stableAt, offlineHoldUntil, receiverHoldUntil].contains { $0 != 0 && $0 <= then.mono }
+        if network.isOnline, let stableAt = holds.stableAt, stableAt <= then.mono { other.returnedAt = max(returnedAt, stableAt) }
+        let hasTriggered = timersRun && nextTriggerAt.map { $0 <= then.mono } ?? false
+        let hasHoldEnded = holds.isOver(by: then.mono)
         if hasHoldEnded || (hasTriggered && !hasBudget) { other.beginBacklog() }
         if hasTriggered || hasHoldEnded { other.budget = runLimit }
         return other
@@ -96,8 +99,8 @@ extension Scheduler {
         let afterwards: Explanation.Reason = mode != .auto ? .person : timersRun ? .next : .trigger
         if isStoreRefusing(now) { return Wait(reason: .storage, until: wall(storageRetryAt, now), after: afterwards) }
         if let barrier { return Wait(reason: barrier) }
-        if isHeldByReceiver(now) {
-            let end = wall(receiverHoldUntil, now)
+        if let held = receiverHold(now) {
+            let end = wall(held, now)
             return Wait(reason: .holding, until: end, after: afterwards, earliest: end)
         }
         if queued <= 0, forced.isEmpty { return Wait(reason: .done) }
@@ -145,8 +148,8 @@ extension Scheduler {
             return nil
         }
         guard let next = soonest(lane, ticket.conversation, now) else { return nil }
-        if timersRun, ticket.key < offlineHoldUntil, !lane.isDirect(next.sequence) {
-            return Wait(reason: .holding, until: wall(offlineHoldUntil, now))
+        if timersRun, let end = holds.offlineEnd, ticket.key < end, !lane.isDirect(next.sequence) {
+            return Wait(reason: .holding, until: wall(end, now))
         }
         let isSkipped = next.skipWait(now) > next.retryWait(now)
         let isRetry = max(next.retryWait(now), next.skipWait(now)) >= next.scheduledWait(now)

@@ -73,9 +73,9 @@ import Testing
     /// What is sent next, the explanations, the state and the prompt ask `Eligibility.swift`.
     @Test(
         arguments: [
-            ("the store refuses writes", "mono (<|>=) storageRetryAt"), ("a receiver delays the queue", "mono (<|>=) receiverHoldUntil"),
-            ("the pause after an outcome offline", "mono (<|>=) offlineHoldUntil"),
-            ("the connection is not stable", "mono (<|>=) stableAt"),
+            ("the store refuses writes", "mono (<|>=) storageRetryAt"), ("a receiver delays the queue", "holds\\.receiverHold\\("),
+            ("the pause after an outcome offline", "holds\\.offlineHold\\("),
+            ("the connection is not stable", "holds\\.settling\\(now\\) != nil"),
             ("a metered link", "[^.]network\\.metered.*nmeteredOnly|nmeteredOnly.*[^.]network\\.metered"),
             ("a failed message blocks", "block < |\\$0 < sequence"),
             ("the batch of automatic sending", "budget (>|<=) 0"), ("the background", "!isInBackground \\|\\|"),

@@ -66,7 +66,7 @@ import Testing
         }
         let look = QueueSample(rows)
         if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, look, simulation.now) }
-        guard !queued.isEmpty, simulation.scheduler.receiverHoldUntil <= simulation.now.mono else { return }
+        guard !queued.isEmpty, !simulation.scheduler.isHeldByReceiver(simulation.now) else { return }
         // A reason of the engine comes before those of messages, and not all of a long backlog is known.
         guard look.isComplete, wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
         let explanations = queued.compactMap { simulation.wait(of: $0) }

@@ -219,7 +219,7 @@ struct PromiseChecker {
     func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
 
     /// Whether a receiver delays the whole queue.
-    func isLimited(_ simulation: Simulation) -> Bool { simulation.now.mono < simulation.scheduler.receiverHoldUntil }
+    func isLimited(_ simulation: Simulation) -> Bool { simulation.scheduler.isHeldByReceiver(simulation.now) }
 
     /// Whether the backlog of a conversation may be sent.
     func maySendBacklog(_ conversation: Name, _ simulation: Simulation) -> Bool {
