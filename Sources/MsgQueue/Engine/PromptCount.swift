@@ -1,7 +1,7 @@
 /// Counts what a yes to the prompt would send now, in steps of about a millisecond. Under the engine's lock.
 ///
 /// The sums of the store say how many messages wait for nothing of their own. Only of conversations in which something else prevents sending
-/// messages are examined, by the conditions of the scheduler.
+/// messages are examined, by the conditions of the context.core.scheduler.
 final class PromptCount {
     private typealias Sum = UnsentSums.Sum
     private typealias Unsent = Scheduler.Unsent
@@ -76,16 +76,16 @@ final class PromptCount {
 
     init(_ context: EngineContext) { (self.context, store) = (context, context.store) }
 
-    private var scheduler: Scheduler { _read { yield context.core.scheduler } }
-    private var isMetered: Bool { scheduler.network.metered }
-    private var includesFailed: Bool { scheduler.promptsForFailed }
+    private var isMetered: Bool { context.core.scheduler.network.metered }
+    private var includesFailed: Bool { context.core.scheduler.promptsForFailed }
 
     /// Performs one step. Returns the effects of the count; nil: it is not complete.
     func step(_ now: Moment) throws(QueueError) -> [Effect]? {
-        if scheduler.sendsNothing(now) {
+        if context.core.scheduler.sendsNothing(now) {
             work = nil
             return context.core.promptCounted(
-                prompt(Found(), Work(version: version, sums: store.discardedSums), 0), version, changesAt: scheduler.holdEnd(now), now)
+                prompt(Found(), Work(version: version, sums: store.discardedSums), 0), version,
+                changesAt: context.core.scheduler.holdEnd(now), now)
         }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepTime }
@@ -112,7 +112,7 @@ final class PromptCount {
             work: duration, now)
     }
 
-    private var version: Scheduler.PromptVersion { scheduler.promptVersion(commits: store.commits) }
+    private var version: Scheduler.PromptVersion { context.core.scheduler.promptVersion(commits: store.commits) }
 
     /// A count begins again that was interrupted, that belongs to an earlier prompt, or whose sums a rollback has discarded.
     private func isOutdated(_ work: Work, _ now: Moment) -> Bool {
@@ -136,7 +136,7 @@ final class PromptCount {
         let expired = try store.expiredHeads(at: now.wall, limit: Self.mostExpired)
         for (conversation, head) in expired { work.expired[conversation, default: [:]][head.sequence] = head }
         work.isExpiring = expired.count == Self.mostExpired
-        var unusual = scheduler.unusualConversations
+        var unusual = context.core.scheduler.unusualConversations
         for heads in [work.expired, store.unsentSums.retries, includesFailed ? store.unsentSums.scheduledFailures : [:]] {
             for name in heads.keys { unusual.insert(name) }
         }
@@ -202,7 +202,8 @@ final class PromptCount {
     private func found(in name: Name, _ counts: Counts, _ work: inout Work, _ now: Moment) throws(QueueError) -> Found? {
         let retries = store.unsentSums.retries[name] ?? [:]
         noteRetries(retries, &work, now)
-        let share = scheduler.share(of: name, retries: retries, deferred: deferred(store.unsentSums.part(of: name), of: name), now)
+        let share = context.core.scheduler.share(
+            of: name, retries: retries, deferred: deferred(store.unsentSums.part(of: name), of: name), now)
         if share != .inOrder { work.walk = nil }
         switch share {
         case .nothing: return Found()
@@ -212,7 +213,7 @@ final class PromptCount {
             for head in singles(of: name, retries, work.expired[name] ?? [:], now) { found.queued -= Sum(head) }
             if includesFailed {
                 for head in (store.unsentSums.scheduledFailures[name] ?? [:]).values
-                where !scheduler.isSentByYes(Unsent(name, head, isFailed: true), now) { found.failed -= Sum(head) }
+                where !context.core.scheduler.isSentByYes(Unsent(name, head, isFailed: true), now) { found.failed -= Sum(head) }
             }
             return found
         }
@@ -221,7 +222,7 @@ final class PromptCount {
     /// The result changes when the delay of a retry ends.
     private func noteRetries(_ retries: [Int64: Head], _ work: inout Work, _ now: Moment) {
         for head in retries.values {
-            let wait = scheduler.withMonotonicDue(head).retryWait(now)
+            let wait = context.core.scheduler.withMonotonicDue(head).retryWait(now)
             if wait > 0 { work.changesAt = min(work.changesAt ?? Int64.max, now.mono.addingClamped(wait)) }
         }
     }
@@ -234,11 +235,13 @@ final class PromptCount {
         // One message may be several of these.
         var singles = retries
         for (sequence, head) in expired { singles[sequence] = head }
-        for head in scheduler.selfStarting(in: name) { singles[head.sequence] = head }
-        for flight in scheduler.flights.values where !flight.isEnded && flight.conversation == name {
+        for head in context.core.scheduler.selfStarting(in: name) { singles[head.sequence] = head }
+        for flight in context.core.scheduler.flights.values where !flight.isEnded && flight.conversation == name {
             singles[flight.sequence] = context.core.rowsInFlight[flight.token]?.head
         }
-        for (sequence, head) in singles where isInNoSum(head) || scheduler.isSentByYes(Unsent(name, head), now) { singles[sequence] = nil }
+        for (sequence, head) in singles where isInNoSum(head) || context.core.scheduler.isSentByYes(Unsent(name, head), now) {
+            singles[sequence] = nil
+        }
         return singles.values
     }
 
@@ -266,7 +269,7 @@ final class PromptCount {
             inOrder.append(Unsent(name, head))
         }
         inOrder += failed[next...].lazy.filter { $0.head.sequence <= end }.map { Unsent(name, $0.head, isFailed: true) }
-        for message in scheduler.sentByYes(inOrder, &walk.reach, now) {
+        for message in context.core.scheduler.sentByYes(inOrder, &walk.reach, now) {
             if message.isFailed { walk.found.failed += Sum(message.head) } else { walk.found.queued += Sum(message.head) }
         }
         walk.after = end
@@ -322,7 +325,7 @@ final class PromptCount {
         var reach = Scheduler.Reach()
         while searched < Self.mostSearched {
             let messages = try read(after)
-            if let first = scheduler.sentByYes(messages, &reach, now).first { return try store.createdAt(first.head.sequence) }
+            if let first = context.core.scheduler.sentByYes(messages, &reach, now).first { return try store.createdAt(first.head.sequence) }
             guard messages.count == Self.page, let last = messages.last?.head.sequence else { return nil }
             (after, searched) = (last, searched + messages.count)
         }
