@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -44,6 +45,18 @@ def connect(control: Path) -> Iterator[Callable[[], Peer]]:
     """Returns a function that connects to the control socket."""
     with ExitStack() as peers:
         yield lambda: peers.enter_context(Peer(control))
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that other users may enter, so that the mode of what is in it decides.
+
+    Every start of pytest closes the directory above those that it makes.
+    """
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        path = Path(name)
+        path.chmod(0o711)
+        yield path
 
 
 @pytest.fixture
@@ -214,12 +227,11 @@ def test_I3_a_thousand_connections_and_half_lines_stop_nobody(
         assert peer.call("ping") == {}
 
 
-def test_I3_another_user_is_refused(
-    queue: MessageQueue, control: Path, connect: Callable[[], Peer], tmp_path: Path
-) -> None:
+def test_I3_another_user_is_refused(queue: MessageQueue, open_directory: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    queue.start_control()
+    control = open_directory / "control"
+    queue.start_control(control)
     code = (
         "import os, socket, sys\n"
         "os.setgid(65534); os.setuid(65534)\n"
@@ -228,24 +240,11 @@ def test_I3_another_user_is_refused(
         "except PermissionError: print('no way in'); sys.exit()\n"
         "print(peer.makefile().readline())\n"
     )
-    # The directories above are open, so that the mode of the socket decides.
-    directory = control.parent
-    opened_up = []
-    while directory != directory.parent:
-        mode = stat.S_IMODE(directory.stat().st_mode)
-        if not mode & stat.S_IXOTH:
-            opened_up.append((directory, mode))
-            directory.chmod(mode | stat.S_IXOTH)
-        directory = directory.parent
-
-    try:
-        assert run(code, control).stdout.strip() == "no way in"
-        control.chmod(0o666)
-        assert json.loads(run(code, control).stdout)["error"]["code"] == "PERMISSION"
-    finally:
-        for path, mode in opened_up:
-            path.chmod(mode)
-    assert connect().call("ping") == {}
+    assert run(code, control).stdout.strip() == "no way in"
+    control.chmod(0o666)
+    assert json.loads(run(code, control).stdout)["error"]["code"] == "PERMISSION"
+    with Peer(control) as peer:
+        assert peer.call("ping") == {}
 
 
 def test_I3_a_forked_child_does_not_keep_the_clients(

@@ -29,8 +29,10 @@ export class Actions {
     /** How long notices about these are true. */
     this.whileOffline = { isTrue: () => queue.isOffline };
     this.whilePaused = { isTrue: () => queue.state?.paused || queue.state?.paused_conversations > 0 };
-    /** What is called when the drains that were asked for here have ended. */
+    /** What is called when the drains have ended that were asked for here and were answered as started. */
     this.drains = [];
+    /** The report of a drain that has ended since the last one was asked for. */
+    this.finished = null;
     /** The messages that Retry all has put back, until each has ended. */
     this.round = null;
     queue.addEventListener("event:drain_finished", (event) => this.drainFinished(event.detail.report));
@@ -75,22 +77,24 @@ export class Actions {
    */
   sendAll(conversation, withFailed = false, ended = () => {}) {
     return this.once("drain", async () => {
-      this.drains.push(ended);
+      this.finished = null;
       const fields = withFailed ? { ...scoped(conversation), include_failed: true } : scoped(conversation);
-      const report = await this.server.call("drain", fields).catch((problem) => {
-        this.drains = this.drains.filter((each) => each !== ended);
-        throw problem;
-      });
-      if (report.stop === "started") return;
-      // Its event may have come before the answer.
-      if (this.drains.includes(ended)) this.drainFinished(report);
-      await this.queue.refresh();
+      const report = await this.server.call("drain", fields);
+      // The event of one that goes on is still to come, or came before the answer.
+      const end = report.stop === "started" ? this.finished : report;
+      if (end) this.drainEnded(end, ended);
+      else this.drains.push(ended);
+      if (report.stop !== "started") await this.queue.refresh();
     });
   }
 
   drainFinished(report) {
     const ended = this.drains.shift();
-    if (!ended) return;
+    if (ended) this.drainEnded(report, ended);
+    else this.finished = report;
+  }
+
+  drainEnded(report, ended) {
     this.showReport(report);
     ended(report);
   }
