@@ -1,7 +1,7 @@
 /// Counts what a yes to the prompt would send now, in steps of about a millisecond. Under the engine's lock.
 ///
 /// The sums of the store say how many messages wait for nothing of their own. Only of conversations in which something else prevents sending
-/// messages are examined, by the conditions of the context.core.scheduler.
+/// messages are examined, by the conditions of the scheduler.
 final class PromptCount {
     private typealias Sum = UnsentSums.Sum
     private typealias Unsent = Scheduler.Unsent

@@ -7,8 +7,8 @@ enum Eligibility {
     var isStart: Bool { if case .start = self { true } else { false } }
 }
 
-/// The conditions of an attempt. Each is read here and nowhere else: what is sent next, `explain`, the state of the queue, the end of a drain
-/// and the prompt ask these functions.
+/// The conditions of an attempt: what is sent next, `explain`, the state of the queue and the prompt ask these functions. `LayerTests` lists
+/// conditions that no other file of the core may compare.
 extension Scheduler {
     // MARK: Every message
 

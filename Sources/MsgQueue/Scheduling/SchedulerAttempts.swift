@@ -1,4 +1,4 @@
-/// Attempts: their begins, their ends, and those that were not made.
+/// Attempts: how they begin and end, and those that were not made.
 extension Scheduler {
     /// Adds an attempt that was chosen at `now`. `called` follows.
     package mutating func started(_ flight: Flight, _ now: Moment) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import resource
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -228,6 +228,10 @@ class World:
 
     # ---------------------------------------------------------------- random steps
 
+    def _call_with(self, name: str, call: Callable[[Any], object], argument: str | None) -> None:
+        self._say(f"{name} {argument}")
+        call(argument)
+
     def _name(self) -> str:
         return self.random.choice(self.names)
 
@@ -269,29 +273,19 @@ class World:
         self.queue.set_lifecycle(lifecycle)
 
     def _pause(self) -> None:
-        where = self._where()
-        self._say(f"pause {where}")
-        self.queue.pause(where)
+        self._call_with("pause", self.queue.pause, self._where())
 
     def _resume(self) -> None:
-        where = self._where()
-        self._say(f"resume {where}")
-        self.queue.resume(where)
+        self._call_with("resume", self.queue.resume, self._where())
 
     def _retry(self) -> None:
-        id = self._id()
-        self._say(f"retry {id}")
-        self.queue.retry(id)
+        self._call_with("retry", self.queue.retry, self._id())
 
     def _send_now(self) -> None:
-        id = self._id()
-        self._say(f"send now {id}")
-        self.queue.send_now(id)
+        self._call_with("send now", self.queue.send_now, self._id())
 
     def _delete(self) -> None:
-        id = self._id()
-        self._say(f"delete {id}")
-        self.queue.delete(id)
+        self._call_with("delete", self.queue.delete, self._id())
 
     def _edit(self) -> None:
         id = self._id()
@@ -299,9 +293,7 @@ class World:
         self.queue.edit(id, "edited")
 
     def _retry_all(self) -> None:
-        where = self._where()
-        self._say(f"retry all {where}")
-        self.queue.retry_all(where)
+        self._call_with("retry all", self.queue.retry_all, self._where())
 
     def _transport(self) -> None:
         is_gone = self.random.random() < 0.4
@@ -318,9 +310,7 @@ class World:
         self.queue.drain(batch, time, where, include_failed=failed)
 
     def _clear(self) -> None:
-        name = self._name()
-        self._say(f"clear {name}")
-        self.queue.clear(name)
+        self._call_with("clear", self.queue.clear, self._name())
 
     def _withdraw(self) -> None:
         self._say("withdraw the prompt")

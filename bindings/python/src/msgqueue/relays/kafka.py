@@ -126,7 +126,7 @@ class Kafka(Relay[_Connection, _Message]):
     it again, with a new producer or a new sequence number, and Kafka stores it twice if the first attempt arrived.
 
     If the brokers do not accept the producer any more, for example with OUT_OF_ORDER_SEQUENCE_NUMBER, its messages are
-    sent again at once by a new one, without a retry of the queue.
+    sent again at once by a new one, at most twice. Only then a retry of the queue is used up.
     """
 
     library = "confluent_kafka"
