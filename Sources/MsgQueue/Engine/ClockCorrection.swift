@@ -23,6 +23,9 @@ final class ClockCorrection {
 
     private let context: EngineContext
     private let store: Store
+    private let boot: Int64
+    /// Longer ages of messages do not matter.
+    private let longestAge: Int64
     /// When messages of a wrong clock are looked for, if the clock is right (monotonic).
     private var unknownAt = Int64.max
     private var wrongClock = WrongClock.notSeen
@@ -31,13 +34,16 @@ final class ClockCorrection {
     private var cursorAt: Int64 = 0
     private var hasChanged = false
 
-    init(_ context: EngineContext) { (self.context, store) = (context, context.store) }
+    init(_ context: EngineContext) {
+        (self.context, store) = (context, context.store)
+        boot = context.core.opening.boot
+        longestAge = max(context.options.keepSentFor ?? 0, context.options.rememberIDs)
+    }
 
     /// Reads the clocks, and notes whether the wall clock was set.
     func observe() -> Moment {
         let now = context.ports.moment
-        let longestAge = max(context.options.keepSentFor ?? 0, context.options.rememberIDs)
-        let step = store.clock.note(now, boot: context.core.opening.boot, longestAge: longestAge)
+        let step = store.clock.note(now, boot: boot, longestAge: longestAge)
         guard step != 0 else { return now }
         if step.magnitude >= ClockSteps.leastStep {
             let way = step > 0 ? "forward" : "back"

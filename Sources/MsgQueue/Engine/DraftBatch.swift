@@ -19,17 +19,15 @@ package final class DraftBatch {
 
     package let count: Int
     private(set) var needs = Needs()
-    private let decode: Decoder
+    /// nil: all drafts are decoded.
+    private let decode: Decoder?
     /// The drafts that are decoded now.
     private var part: [BorrowedDraft] = []
     private var partStart = 0
 
     package init(count: Int, _ decode: @escaping Decoder) { (self.count, self.decode) = (count, decode) }
 
-    package convenience init(_ draft: BorrowedDraft) {
-        self.init(count: 1) { _ in [draft] }
-        part = [draft]
-    }
+    package init(_ draft: BorrowedDraft) { (count, decode, part) = (1, nil, [draft]) }
 
     /// Messages that are like `draft` except for their bodies, which follow one another in `bodies` and have these sizes.
     package convenience init(_ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, like draft: BorrowedDraft) {
@@ -57,7 +55,7 @@ package final class DraftBatch {
 
     /// The same drafts, each changed when it is decoded. `change` gets its position, too.
     func map(_ change: @escaping (Int, BorrowedDraft) -> BorrowedDraft) -> DraftBatch {
-        DraftBatch(count: count) { [decode] range throws(QueueError) in zip(range, try decode(range)).map(change) }
+        DraftBatch(count: count) { [decode, part] range throws(QueueError) in zip(range, try decode?(range) ?? part).map(change) }
     }
 
     /// The draft at a position from 0 to `count - 1`.
@@ -67,6 +65,7 @@ package final class DraftBatch {
     }
 
     private func load(_ index: Int) throws(QueueError) {
+        guard let decode else { throw QueueError(.internal, "there is no draft \(index)") }
         part = []
         let start = index / Self.partSize * Self.partSize
         let range = start..<min(start + Self.partSize, count)

@@ -45,6 +45,9 @@ final class EngineContext: @unchecked Sendable {
         return true
     }
 
+    /// Reads the core, which a call of one of its functions would copy.
+    func reading<T>(_ body: (inout Core) -> T) -> T { body(&core) }
+
     /// Waits for the condition until `deadline` (monotonic; nil: without end), with the lock released. By a simulated clock nothing waits:
     /// the clock moves to the deadline.
     func wait(_ condition: Condition, until deadline: Int64?) {

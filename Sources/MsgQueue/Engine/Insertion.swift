@@ -133,8 +133,7 @@ final class Insertion {
                     }
                     var batch = StoredBatch(command.drafts, first: store.lastSequence + 1, now: now.wall, bits: idBits)
                     try command.drafts.forEach { place, draft throws(QueueError) in
-                        let (row, isInPlace) = try insert(draft, &changed, now)
-                        if isInPlace { batch.took(place: row.sequence, place) }
+                        if let taken = try insert(draft, &changed, now) { batch.took(place: taken, place) }
                         changed.inserted += 1
                     }
                     command.result = .success(batch)
@@ -151,29 +150,30 @@ final class Insertion {
         foldIfDue()
     }
 
-    /// Stores one draft, or puts it into the place of a queued message of its key.
-    private func insert(
-        _ draft: BorrowedDraft, _ changed: inout Changed, _ now: Moment
-    ) throws(QueueError) -> (row: Row, isInPlace: Bool) {
-        let (row, isInPlace) = try insert(draft, times(draft, now), &changed, now)
+    /// Stores one draft. Returns the sequence number of the queued message of its key whose place it took; nil: it was added.
+    private func insert(_ draft: borrowing BorrowedDraft, _ changed: inout Changed, _ now: Moment) throws(QueueError) -> Int64? {
+        let times = times(draft, now)
+        let old = try removeReplaced(by: draft, &changed, now)
+        let row =
+            if let old {
+                try store.replace(old, by: draft, times, now: now.wall, random: idBits.next())
+            } else {
+                try store.insert(draft, times: times, now: now.wall, random: idBits.next())
+            }
         if maintenance.clock.isUnknown(expiry: row.expiresAt, now) { try store.ignoreExpiry(of: row) }
-        return (row, isInPlace)
+        return old?.sequence
     }
 
-    private func insert(
-        _ draft: BorrowedDraft, _ times: DraftTimes, _ changed: inout Changed, _ now: Moment
-    ) throws(QueueError) -> (row: Row, isInPlace: Bool) {
-        guard let key = draft.replaceKey else {
-            return (try store.insert(draft, times: times, now: now.wall, random: idBits.next()), false)
-        }
+    /// Removes the queued messages of the draft's key, except the one whose place it takes, which is returned.
+    private func removeReplaced(
+        by draft: borrowing BorrowedDraft, _ changed: inout Changed, _ now: Moment
+    ) throws(QueueError) -> Row? {
+        guard let key = draft.replaceKey else { return nil }
         let replaced = try room.replaceable(key, draft.conversation)
         let by = changed.inserted
         changed.removed += replaced.rows.map { Removed(row: $0, by: by) }
         for row in replaced.rows where row.sequence != replaced.place { try store.removeReplaced(row, now: now.wall) }
-        guard let old = replaced.rows.first(where: { $0.sequence == replaced.place }) else {
-            return (try store.insert(draft, times: times, now: now.wall, random: idBits.next()), false)
-        }
-        return (try store.replace(old, by: draft, times, now: now.wall, random: idBits.next()), true)
+        return replaced.rows.first { $0.sequence == replaced.place }
     }
 
     /// Writes the index entries of new messages if there are many. After an error the messages are stored all the same.
@@ -256,8 +256,9 @@ final class Insertion {
                         ?? isFirst(message.sequence, in: draft.conversation)
                     context.core.scheduler.replaced(by: head, draft.conversation, goesDirect: direct, now)
                 } else {
-                    let known = context.core.scheduler.goesDirect(draft.conversation)
-                    let isEarly = context.core.scheduler.startsBeforeScan(draft.conversation, now)
+                    let (known, isEarly) = context.reading { core in
+                        (core.scheduler.goesDirect(draft.conversation), core.scheduler.startsBeforeScan(draft.conversation, now))
+                    }
                     if known == nil || isEarly, unreported == nil {
                         unreported = try count(batches[number...], after: message.index, except: gone)
                     }

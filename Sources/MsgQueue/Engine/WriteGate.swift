@@ -14,8 +14,8 @@ final class WriteGate: @unchecked Sendable {
     private final class Submission {
         let commands: [Command]
         var isLeader = false
-        /// Posted once: when the commands have run, or when their owner becomes the next leader.
-        let woken = Semaphore()
+        /// Posted once: when the commands have run, or when their owner becomes the next leader. nil: the owner does not wait.
+        var woken: Semaphore?
 
         init(_ commands: [Command]) { self.commands = commands }
     }
@@ -39,9 +39,11 @@ final class WriteGate: @unchecked Sendable {
         mutex.lock()
         waiting.append(own)
         if hasLeader {
+            let woken = Semaphore()
+            own.woken = woken
             if isGathering, waiting.count >= lastRound { gathered.signal() }
             mutex.unlock()
-            own.woken.wait()
+            woken.wait()
             guard own.isLeader else { return }
             mutex.lock()
         }
@@ -56,7 +58,7 @@ final class WriteGate: @unchecked Sendable {
                 round = waiting
                 waiting = []
             }
-            return round.flatMap(\.commands)
+            return round.count == 1 ? round[0].commands : round.flatMap(\.commands)
         }
         let duration = Ports.nanoseconds() &- began
 
@@ -66,8 +68,8 @@ final class WriteGate: @unchecked Sendable {
         next?.isLeader = true
         hasLeader = next != nil
         mutex.unlock()
-        next?.woken.post()
-        for served in round where served !== own { served.woken.post() }
+        next?.woken?.post()
+        for served in round where served !== own { served.woken?.post() }
     }
 
     /// The threads of the last round are likely to submit again at once. Waiting for them, for at most a quarter of a commit, lets them

@@ -165,18 +165,24 @@ extension Scheduler {
 
     /// The nearest time at which the state could change without an input.
     private func soonest(_ now: Moment, _ extra: Int64?) -> Int64? {
-        var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
-        if let extra { times.append(extra) }
-        if let ticket = waiting.first { times.append(ticket.key) }
+        var soonest = extra
+        func note(_ time: Int64?, after past: Int64 = Int64.min) {
+            if let time, time > past { soonest = min(soonest ?? time, time) }
+        }
+        for flight in flights.values where !flight.isEnded { note(flight.deadline) }
+        note(waiting.first?.key)
         // In the background a drain continues, and the prompt is raised.
-        if laneTimersRun || mode == .ask, let end = holds.stableAt, end > now.mono { times.append(end) }
-        if timersRun { times += [holds.offlineEnd, nextTriggerAt].compactMap { $0 }.filter { $0 > now.mono } }
-        if let end = holds.receiverEnd, end > now.mono { times.append(end) }
-        if let rest = round?.resumesAt, rest > now.mono { times.append(rest) }
-        if let end = round?.delayEnd, end > now.mono { times.append(end) }
-        if let deadline = session?.deadline { times.append(deadline) }
-        if prompt == .raised { times.append(promptUntil) }
-        if let time = nextCount(now) { times.append(time) }
-        return times.min()
+        if laneTimersRun || mode == .ask { note(holds.stableAt, after: now.mono) }
+        if timersRun {
+            note(holds.offlineEnd, after: now.mono)
+            note(nextTriggerAt, after: now.mono)
+        }
+        note(holds.receiverEnd, after: now.mono)
+        note(round?.resumesAt, after: now.mono)
+        note(round?.delayEnd, after: now.mono)
+        note(session?.deadline)
+        if prompt == .raised { note(promptUntil) }
+        note(nextCount(now))
+        return soonest
     }
 }

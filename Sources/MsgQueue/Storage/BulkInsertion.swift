@@ -97,14 +97,19 @@ extension Store {
 
     /// Inserts a row of which only the columns `MessageColumn.plain` differ from those of every plain new message.
     func insertPlain(_ row: Row, _ body: UnsafeRawBufferPointer, isIndexed: Bool) throws(QueueError) {
-        try insertPlain(
-            [(row, body)], isIndexed: isIndexed,
-            try database.statement(
-                """
-                INSERT INTO message(indexed, \(names: MessageColumn.plain + MessageColumn.zeroInPlain))
-                SELECT ?\(number: MessageColumn.plain.count + 1), *, \(zeros: MessageColumn.zeroInPlain)
-                FROM (VALUES \(rows: 1, of: MessageColumn.plain))
-                """))
+        let statement = try database.statement(
+            """
+            INSERT INTO message(\(names: MessageColumn.plain), indexed, \(names: MessageColumn.zeroInPlain))
+            VALUES(\(first: MessageColumn.plain.count + 1), \(zeros: MessageColumn.zeroInPlain))
+            """)
+        var (id, conversation) = (row.id, row.conversation.text)
+        try id.withBytes { id throws(QueueError) in
+            try conversation.withBytes { conversation throws(QueueError) in
+                try row.bindPlain(to: statement, 1, id: id, conversation, body)
+                statement.bind(Int32(MessageColumn.plain.count) + 1, isIndexed)
+                try statement.run()
+            }
+        }
     }
 
     private func insertPlain(
@@ -117,16 +122,28 @@ extension Store {
             texts += row.id.utf8
             texts += row.conversation.text.utf8
         }
-        let result = texts.withUnsafeBufferPointer { texts -> Result<Void, QueueError> in
-            do throws(QueueError) {
-                var (first, left): (Int32, Slice<UnsafeBufferPointer<UInt8>>) = (1, texts[...])
-                for (row, body) in rows {
-                    try row.bindPlain(to: statement, first, body, &left)
-                    first += Int32(MessageColumn.plain.count)
-                }
-                statement.bind(first, isIndexed)
-                return .success(try statement.run())
-            } catch { return .failure(error) }
+        try texts.withBytes { texts throws(QueueError) in
+            var (first, left): (Int32, Slice<UnsafeRawBufferPointer>) = (1, texts[...])
+            func take(_ count: Int) -> UnsafeRawBufferPointer {
+                defer { left = left.dropFirst(count) }
+                return UnsafeRawBufferPointer(rebasing: left.prefix(count))
+            }
+            for (row, body) in rows {
+                let id = take(row.id.utf8.count)
+                try row.bindPlain(to: statement, first, id: id, take(row.conversation.text.utf8.count), body)
+                first += Int32(MessageColumn.plain.count)
+            }
+            statement.bind(first, isIndexed)
+            try statement.run()
+        }
+    }
+}
+
+extension String {
+    /// `withUTF8` with typed throws.
+    fileprivate mutating func withBytes(_ body: (UnsafeRawBufferPointer) throws(QueueError) -> Void) throws(QueueError) {
+        let result = withUTF8 { bytes -> Result<Void, QueueError> in
+            do throws(QueueError) { return .success(try body(UnsafeRawBufferPointer(bytes))) } catch { return .failure(error) }
         }
         try result.get()
     }
@@ -139,21 +156,16 @@ extension Row {
             && replaceKey == nil && timeAt == 0 && spanBoot == 0 && startUptime == 0 && expiryUptime == 0
     }
 
-    /// Binds the columns `MessageColumn.plain` to the parameters from `first` on. `texts` begins with the id and the conversation, which
-    /// are removed from it.
+    /// Binds the columns `MessageColumn.plain` to the parameters from `first` on. The bytes must stay valid until the statement has run.
     fileprivate func bindPlain(
-        to statement: Statement, _ first: Int32, _ body: UnsafeRawBufferPointer, _ texts: inout Slice<UnsafeBufferPointer<UInt8>>
+        to statement: Statement, _ first: Int32, id: UnsafeRawBufferPointer, _ conversation: UnsafeRawBufferPointer,
+        _ body: UnsafeRawBufferPointer
     ) throws(QueueError) {
-        func take(_ text: String) -> UnsafeBufferPointer<UInt8> {
-            let count = text.utf8.count
-            defer { texts = texts.dropFirst(count) }
-            return UnsafeBufferPointer(rebasing: texts.prefix(count))
-        }
         for (parameter, column) in zip(first..., MessageColumn.plain) {
             switch column {
             case .seq: statement.bind(parameter, sequence)
-            case .id: try statement.bind(parameter, borrowing: take(id))
-            case .conversation: try statement.bind(parameter, borrowing: take(conversation.text))
+            case .id: try statement.bind(parameter, borrowing: id.assumingMemoryBound(to: UInt8.self))
+            case .conversation: try statement.bind(parameter, borrowing: conversation.assumingMemoryBound(to: UInt8.self))
             case .createdAt: statement.bind(parameter, createdAt)
             case .stateHash: statement.bind(parameter, stateHash)
             case .contentHash: statement.bind(parameter, contentHash)

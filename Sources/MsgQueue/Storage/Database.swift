@@ -9,6 +9,7 @@ final class Database {
     let handle: OpaquePointer
     let path: String
     private var statements: [CallSite: Statement] = [:]
+    private var control: (begin: Statement, commit: Statement)?
     private(set) var isInTransaction = false
     /// The last transaction was committed: this connection reads its changes, also when their flush failed.
     private(set) var isCommitted = false
@@ -206,6 +207,15 @@ final class Database {
         return statement
     }
 
+    /// Returns the statements that every transaction uses, without the search for their call sites.
+    private func controls() throws(QueueError) -> (begin: Statement, commit: Statement) {
+        owner?.assertHeld()
+        if let control { return control }
+        let control = (begin: try statement("BEGIN IMMEDIATE"), commit: try statement("COMMIT"))
+        self.control = control
+        return control
+    }
+
     /// Whether there is a table or an index of this name.
     func hasObject(_ name: String) throws(QueueError) -> Bool {
         let statement = try statement("SELECT 1 FROM sqlite_schema WHERE name = ?1")
@@ -267,7 +277,7 @@ final class Database {
             throw QueueError(.storage, "an earlier flush of \(path) failed: close the queue and open it again")
         }
         guard !isInTransaction else { return }
-        try statement("BEGIN IMMEDIATE").runControl()
+        try controls().begin.runControl()
         isInTransaction = true
         isCommitted = false
         changesAtBegin = sqlite3_total_changes(handle)
@@ -278,7 +288,7 @@ final class Database {
     func commit(durable: Bool) throws(QueueError) {
         guard isInTransaction else { return }
         do throws(QueueError) {
-            try statement("COMMIT").runControl()
+            try controls().commit.runControl()
             guard sqlite3_get_autocommit(handle) != 0 else {
                 throw QueueError(.internal, "the commit left the transaction open")
             }
@@ -542,7 +552,7 @@ final class Database {
     /// Closes the connection in any state. Writes neither the log nor the database.
     func close() {
         for statement in statements.values { statement.finalize() }
-        statements = [:]
+        (statements, control) = ([:], nil)
         sqlite3_close_v2(handle)
         if logDescriptor >= 0 { Glibc.close(logDescriptor) }
         logDescriptor = -1

@@ -46,6 +46,9 @@ struct SQL: ExpressibleByStringInterpolation {
             append((0..<rows).map { row in "(" + (1...width).map { "?\(row * width + $0)" }.joined(separator: ", ") + ")" })
         }
 
+        /// Appends the first parameters, `?1, ?2`.
+        mutating func appendInterpolation(first count: Int) { append((0..<count).map { "?\($0 + 1)" }) }
+
         mutating func appendInterpolation(number: some BinaryInteger) { text += "\(number)" }
 
         /// Appends the parameters of the columns, for the values of INSERT.

@@ -432,9 +432,10 @@ package final class Store {
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
         let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || mustWriteState)
+        let isStateWritten: Bool
         do throws(QueueError) {
             try writeCounts()
-            try writeState(isFirst)
+            isStateWritten = try writeState(isFirst)
             try database.commit(durable: durable)
         } catch {
             // Memory follows what the connection reads. After a commit whose flush failed these are the changes, and the connection refuses
@@ -445,8 +446,7 @@ package final class Store {
             }
             throw error
         }
-        stateOnDisk = state
-        mustWriteState = false
+        if isStateWritten { (stateOnDisk, mustWriteState) = (state, false) }
         if database.lastCommitWrote { commits &+= 1 }
         counters.commit()
         if isFirst {
@@ -462,9 +462,10 @@ package final class Store {
     /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
     package var isLogLong: Bool { database.isLogLong }
 
-    /// Writes the row of `state`. The first change of a session marks the store as open; the first commit of a log sets its generation.
-    private func writeState(_ isFirst: Bool) throws(QueueError) {
-        guard database.hasChanges || state != stateOnDisk || mustWriteState else { return }
+    /// Writes the row of `state` if it changed. The first change of a session marks the store as open; the first commit of a log sets its
+    /// generation.
+    private func writeState(_ isFirst: Bool) throws(QueueError) -> Bool {
+        guard database.hasChanges || state != stateOnDisk || mustWriteState else { return false }
         state.clock = clock
         if isFirst {
             state.mark = .open
@@ -477,7 +478,9 @@ package final class Store {
             // The side record contains the first one already.
             state.generation = isFirst ? firstGeneration : Int64.random(in: 1...Int64.max)
         }
-        if state != stateOnDisk || mustWriteState { try state.write(database) }
+        guard state != stateOnDisk || mustWriteState else { return false }
+        try state.write(database)
+        return true
     }
 
     package func rollback() {

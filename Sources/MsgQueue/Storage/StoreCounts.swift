@@ -8,7 +8,7 @@ extension Store {
         guard unfoldedRows > 0 else { return }
         let first = foldedThrough
         try countRows(after: foldedThrough)
-        try addToHistory(after: foldedThrough, through: nextSequence - 1)
+        if counters.hasUnfoldedHistory { try addToHistory(after: foldedThrough, through: nextSequence - 1) }
         let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
         rows.bind(1, foldedThrough)
         try rows.run()

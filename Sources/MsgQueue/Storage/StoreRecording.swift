@@ -19,8 +19,9 @@ extension Store {
     func record(_ draft: borrowing BorrowedDraft, now: Int64, random: UInt64) throws(QueueError) -> Row {
         let sequence = try takeSequence()
         let time = takeTime(draft.time, at: sequence, now: now)
-        return try insert(
-            row(of: draft, at: sequence, time: time, isRecorded: true, DraftTimes(draft), now: now, random: random), draft.body)
+        let row = row(of: draft, at: sequence, time: time, isRecorded: true, DraftTimes(draft), now: now, random: random)
+        try insert(row, draft.body)
+        return row
     }
 
     /// Returns the messages of a conversation with these statuses after a place in the order by time, inside the caller's transaction.

@@ -10,11 +10,12 @@ extension Store {
         let sequence = try takeSequence()
         let time = takeTime(draft.time, at: sequence, now: now)
         let row = row(of: draft, at: sequence, time: time, times ?? DraftTimes(draft), now: now, random: random)
-        return try insert(row, draft.body)
+        try insert(row, draft.body)
+        return row
     }
 
     /// Inserts a new row into the table, the counts and, in a bulk insertion, the indexes.
-    func insert(_ row: Row, _ body: UnsafeRawBufferPointer) throws(QueueError) -> Row {
+    func insert(_ row: Row, _ body: UnsafeRawBufferPointer) throws(QueueError) {
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
         if bulk != nil {
@@ -22,9 +23,8 @@ extension Store {
         } else {
             try insertRow(row, body, isIndexed: false)
             count(row, delta)
-            noteUnsent(from: nil, to: row)
+            if unsentSums.isInUse { noteUnsent(from: nil, to: row) }
         }
-        return row
     }
 
     /// Returns the row of a new message. `time`: its `time_at`. The sender of the draft counts only if `isRecorded`.
