@@ -92,7 +92,8 @@ extension Scheduler {
         let receiver = receiverHold(now)
         if maySend(now, in: conversation) || lane.isDirect(head.sequence) { return receiver }
         let isApproved = lane.approved.contains(head.sequence)
-        guard timersRun, isApproved || mode == .auto else { return receiver }
+        // A drain that was requested does not wait for the others.
+        guard timersRun, isApproved || mode == .auto, requested(conversation) == nil else { return receiver }
         return [receiver, holds.offlineHold(now), isApproved ? nil : holds.settling(now)].compactMap { $0 }.max()
     }
 

@@ -69,6 +69,25 @@ import Testing
         #expect(try wait(simulation).reason == .holding)
     }
 
+    @Test func X1_a_requested_drain_does_not_wait_for_the_end_of_the_offline_pause() throws {
+        let simulation = Simulation(.auto, direct: false, backoff: .ladder([1_000]), maxInFlight: 3)
+        for name in ["a", "b", "c"] as [Name] { simulation.enqueue(name) }
+        try simulation.settle()
+        simulation.drain("c")
+        simulation.drain("a")
+        try simulation.settle()
+        try simulation.answer(2, .offline)
+        try simulation.answer(1, .retry(.server))
+        try simulation.settle()
+        let due = simulation.now.wall + 1_000
+        let explanation = try #require(simulation.explain(1))
+        #expect(explanation.wait.reason == .retrying && explanation.wait.until == due)
+        try simulation.answer(3, .sent)
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.flights.map(\.sequence) == [1])
+    }
+
     @Test func X1_explanations_promise_one_batch_when_connected() throws {
         let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 1 }
         simulation.goOffline()
