@@ -18,7 +18,7 @@ struct Benchmark {
         default 1000000), a drain with 16 attempts in flight (W4b), and the latencies of an enqueue while a drain runs (F8) and from
         enqueue to the transport, of messages that follow one another at once (W8) and after 2 ms (W8 spaced).
 
-        recovery: the table of the simulation kit's documentation. 10,000 clients of one receiver reconnect at the same moment, with
+        recovery: the table of the simulation kit's documentation. 1,000 clients of one receiver reconnect at the same moment, with
         several retry policies, in virtual time.
         """
 

@@ -1,10 +1,10 @@
 import MsgQueue
 import MsgQueueSimulation
 
-/// 10,000 clients of one receiver reconnect at the same moment, with several retry policies, in virtual time.
+/// 1,000 clients of one receiver reconnect at the same moment, with several retry policies, in virtual time.
 struct Recovery {
-    static let clients = 10_000
-    static let receiver = Fleet.Receiver(capacity: 200, backlog: 400)
+    static let clients = 1_000
+    static let receiver = Fleet.Receiver(capacity: 20, backlog: 40)
 
     private static let policies: [(name: String, backoff: MessageQueue.Backoff, retries: Int)] = [
         ("5 s, 30 s, 2 min (the default)", .automatic, 5),

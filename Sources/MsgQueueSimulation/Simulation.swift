@@ -10,12 +10,13 @@ import MsgQueue
 ///     try simulation.run(until: .seconds(600))
 ///     print(simulation.report.counts.sent)
 ///
-/// All decisions are made by the engine's own core: order, retries, timeouts, drains, prompts, pauses, recovery after a crash. The store
-/// (messages in memory, with transactions), the clocks, the network and the receiver are simulated. Disk errors, a full disk, power loss (a
-/// crash keeps what was committed), history, later receipts, threads and the running time of the queue itself are not simulated.
+/// The queue is the engine itself, with a store in memory: everything that it decides, writes and recovers is its own. The clocks, the
+/// network, the receiver and the end of a process are simulated. Disk errors, a full disk, power loss (a crash keeps what was committed),
+/// later receipts, threads and the running time of the queue itself are not simulated.
 ///
 /// The same seed and the same script give the same run. Calls happen at the current virtual time; `at(_:do:)` schedules later ones. Use a
-/// simulation from one thread. Its wall clock begins at 1,700,000,000,000 ms since 1970 and advances with the virtual time.
+/// simulation from one thread. Its wall clock begins at 1,700,000,000,000 ms since 1970 and advances with the virtual time. A simulation
+/// needs about 400 kB.
 public final class Simulation {
     /// Called for each attempt after its beginning is in the store, with the current time. It may call the simulation, except `run`.
     public typealias Transport = (_ delivery: MessageQueue.Delivery, _ time: VirtualTime) -> Reply
@@ -23,12 +24,12 @@ public final class Simulation {
     /// Called for each batch; returns a reply for each delivery, in the same order.
     public typealias BatchTransport = (_ deliveries: [MessageQueue.Delivery], _ time: VirtualTime) -> [Reply]
 
-    static let beginning = Moment(wall: 1_700_000_000_000, mono: 5_000_000)
+    private static let beginning: Int64 = 1_700_000_000_000
 
     /// The queue's options. They cannot be changed, like those of an open queue.
     public let options: MessageQueue.Options
-    let settings: Options
-    /// Random numbers for the host's script, derived from the seed. The engine uses separate generators for jitter and ids.
+    private let settings: Options
+    /// Random numbers for the host's script, derived from the seed. The engine uses a separate generator.
     public var random: SeededGenerator
     /// The transport; nil: nothing is sent, unless `setBatchTransport` set one.
     public var transport: Transport? {
@@ -41,13 +42,20 @@ public final class Simulation {
     /// The limits of `batchTransport`.
     private var batches: BatchLimits?
 
-    let engine: SimulatedEngine
+    /// The process that is running.
+    private(set) var engine: Engine
+    /// Engines of processes that have ended, whose functions may still be running.
+    private var ended: [Engine] = []
+    private let clock: SimulatedClock
+    let disk = SimulatedDisk()
     let recorder = Recorder()
     private var timeline = Timeline()
-    private var jitter: SeededGenerator
-    private var ids: SeededGenerator
+    /// The commits at which the process ends, by their numbers; the value says whether the transaction is stored.
+    private var crashes: [Int: Bool] = [:]
     private var network: Network
     private var isInBackground = false
+    /// The error of an opening, which `run` throws.
+    private var failure: MessageQueue.Error?
 
     /// Throws `.invalid` when an option is out of its range.
     public init(seed: UInt64 = 0, options: MessageQueue.Options = .init(), transport: Transport? = nil) throws(MessageQueue.Error) {
@@ -55,17 +63,15 @@ public final class Simulation {
         self.options = options
         network = Network(connectivity: settings.initialConnectivity)
         random = SeededGenerator(seed: seed)
-        jitter = SeededGenerator(seed: ~seed)
-        ids = SeededGenerator(seed: seed &+ 1 << 32)
-        engine = SimulatedEngine(settings, at: Self.beginning)
+        clock = SimulatedClock(start: Self.beginning, seed: ~seed)
+        engine = try Engine.simulated(settings, clock, disk)
         self.transport = transport
-        engine.observer = recorder
-        engine.stepLimit = 1_000_000
-        engine.random = { [unowned self] in jitter.fraction() }
-        engine.transport = { [unowned self] start, message in call(start, message) }
-        engine.batchTransport = { [unowned self] batch in call(batch) }
+        disk.fate = { [unowned self] number, _ in crashes.removeValue(forKey: number).map { .crash(isStored: $0) } ?? .stored }
+        engine.observe(recorder)
         transportChanged()
     }
+
+    deinit { for engine in ended + [engine] { engine.dispose() } }
 
     // MARK: The transport
 
@@ -83,20 +89,59 @@ public final class Simulation {
     var hasTransport: Bool { transport != nil || batchTransport != nil }
 
     private func transportChanged() {
-        engine.scheduler.transportChanged(present: hasTransport, batches: batches, engine.now)
+        // The engine calls the transport on the thread of the simulation.
+        nonisolated(unsafe) unowned let simulation = self
+        let process = recorder.crashes
+        perform { engine throws(QueueError) in
+            guard hasTransport else { return try engine.setTransport(nil) }
+            guard let batches else {
+                let call: TransportFunction = { simulation.call([$0], ofProcess: process).first ?? .pending }
+                return try engine.setTransport(Registration(call))
+            }
+            let call: BatchTransportFunction = { simulation.call($0, ofProcess: process) }
+            try engine.setTransport(Registration(batches: batches, call))
+        }
+    }
+
+    private func call(_ deliveries: [Delivery], ofProcess process: Int) -> [Outcome] {
+        let pending = deliveries.map { _ in Outcome.pending }
+        guard process == recorder.crashes, !disk.isDown else { return pending }
+        let (began, now) = (time, clock.now.mono)
+        for delivery in deliveries where !recorder.isKnown(delivery.id) {
+            if let message = try? engine.message(id: delivery.id) { recorder.found(delivery.id, message.sequence) }
+        }
+        let given = deliveries.map { MessageQueue.Delivery($0) }
+        let replies: [Reply]
+        if let batchTransport {
+            replies = batchTransport(given, began)
+        } else {
+            replies = given.map { transport?($0, began) ?? .noAnswer() }
+        }
+        for (place, delivery) in deliveries.enumerated() {
+            // As in the engine, replies of a wrong number count as failures.
+            let reply = replies.count == deliveries.count ? replies[place] : .answer(.retry())
+            let index = recorder.began(delivery, at: began, isAccepted: reply.isAccepted)
+            guard let outcome = reply.outcome else { continue }
+            timeline.add(
+                .answer(token: delivery.token, place: index, outcome.engine, crashes: process),
+                at: now + reply.latency.wholeMilliseconds)
+        }
+        return pending
     }
 
     // MARK: Time
 
     /// The current virtual time.
-    public var time: VirtualTime { .milliseconds(engine.now.mono - Self.beginning.mono) }
+    public var time: VirtualTime { .milliseconds(clock.now.mono - SimulatedClock.firstMono) }
 
     /// The current wall time, with which `notBefore` and `expiresAt` of a draft are compared.
-    public var wallTime: MessageQueue.Timestamp { .init(engine.now.wall) }
+    public var wallTime: MessageQueue.Timestamp { .init(clock.now.wall) }
 
     /// The time of the next event: an outcome, an action, a retry, a timeout; nil: none without a further call. In the background, and
     /// while a message waits for a wall time, the engine also has an event at least once a minute.
-    public var nextEvent: VirtualTime? { nextMoment.map { .milliseconds(max($0, engine.now.mono) - Self.beginning.mono) } }
+    public var nextEvent: VirtualTime? {
+        nextMoment.map { .milliseconds(max($0, clock.now.mono) - SimulatedClock.firstMono) }
+    }
 
     /// Calls `action` at this time; a past time means now. Actions of the same time run in the order in which they were added. `run` calls
     /// them and throws what they throw.
@@ -106,32 +151,21 @@ public final class Simulation {
 
     /// Advances to `time`, or to the current time if that is later: every event until then has been processed when this returns.
     ///
-    /// Throws what an action threw, and `.internal` if the engine violated one of its own rules (a defect of this library). The simulation
-    /// then stays at the time of the error and may be continued.
+    /// Throws what an action threw, and the error of an opening that failed after a crash (a defect of this library). The simulation then
+    /// stays at the time of the error and may be continued.
     public func run(until time: VirtualTime) throws {
-        let end = max(mono(time), engine.now.mono)
-        try runDueSteps()
-        while let next = nextMoment, next <= end {
-            advance(to: next)
+        let end = max(mono(time), clock.now.mono)
+        repeat {
             // One event at a time, as in the engine.
-            if let event = timeline.removeFirst(through: engine.now.mono) { try process(event) }
-            try runDueSteps()
-        }
-        advance(to: end)
+            if let event = timeline.removeFirst(through: clock.now.mono) { try process(event) }
+            try runDueSteps(until: end)
+        } while clock.now.mono < end || timeline.nextTime.map { $0 <= end } ?? false
     }
 
-    private func mono(_ time: VirtualTime) -> Int64 { Self.beginning.mono + time.wholeMilliseconds }
+    private func mono(_ time: VirtualTime) -> Int64 { SimulatedClock.firstMono + time.wholeMilliseconds }
 
     private var nextMoment: Int64? {
-        var times = [timeline.nextTime, engine.deadline].compactMap { $0 }
-        if engine.nextExpiry != Int64.max { times.append(engine.now.mono + max(engine.nextExpiry - engine.now.wall, 0)) }
-        return times.min()
-    }
-
-    private func advance(to mono: Int64) {
-        let passed = max(mono - engine.now.mono, 0)
-        engine.now.mono += passed
-        engine.now.wall += passed
+        [timeline.nextTime, engine.nextDue].compactMap { $0 }.min()
     }
 
     private func process(_ event: Timeline.Event) throws {
@@ -142,68 +176,51 @@ public final class Simulation {
             // The outcome belongs to a process that has ended.
             guard crashes == recorder.crashes else { return }
             recorder.ended(place, at: time, MessageQueue.Outcome(engine: outcome))
-            if let flight = engine.core.openFlight(token) {
-                try engine.end(flight, outcome)
-            } else {
-                _ = engine.answerLate(token, outcome)
-            }
+            // One that comes too late is refused.
+            perform { engine throws(QueueError) in _ = try engine.complete([(token, outcome)]) }
         }
     }
 
-    /// Performs the steps that are due now, and restarts after each crash.
-    private func runDueSteps() throws {
-        do {
-            repeat {
-                restart()
-                try engine.expireOverdue()
-                try engine.runDueSteps()
-            } while engine.isDown
-        } catch let violation as Violation {
-            throw QueueError(.internal, violation.description)
+    /// Runs what is due until the next event or `end`, and restarts after each crash.
+    private func runDueSteps(until end: Int64) throws {
+        repeat {
+            restart()
+            perform { engine throws(QueueError) in try engine.run { min(timeline.nextTime ?? end, end) } }
+        } while disk.isDown
+        for engine in ended { engine.dispose() }
+        ended = []
+        if let failure {
+            self.failure = nil
+            throw failure
         }
+    }
+
+    /// Calls the engine, whose process may end during the call.
+    private func perform(_ body: (Engine) throws(QueueError) -> Void) {
+        do throws(QueueError) { try body(engine) } catch { if !disk.isDown, failure == nil { failure = error } }
     }
 
     /// Starts the next process after a crash: it opens the store and sets transport, network and lifecycle, as a host would. Pauses are not
     /// kept.
     func restart() {
-        guard engine.isDown else { return }
-        repeat { recorder.crashes += 1 } while !engine.restart()
-        transportChanged()
-        engine.scheduler.networkChanged(network, engine.now)
-        engine.scheduler.lifecycleChanged(isInBackground: isInBackground, engine.now)
-    }
-
-    private func delivery(_ start: Core.Start, _ message: SimulatedMessage) -> MessageQueue.Delivery {
-        let flight = start.flight
-        let delivery = Delivery(
-            id: message.id, conversation: message.conversation.text, body: message.body, pairs: message.metadata, attempt: flight.number,
-            token: flight.token, createdAt: message.createdAt, timeout: flight.deadline - engine.now.mono)
-        return MessageQueue.Delivery(delivery)
-    }
-
-    private func call(_ start: Core.Start, _ message: SimulatedMessage) {
-        // A request by hand is a batch of its own.
-        guard batchTransport == nil else { return call([(start, message)]) }
-        reply(transport?(delivery(start, message), time) ?? .noAnswer(), to: start, began: time)
-    }
-
-    private func call(_ batch: [(start: Core.Start, message: SimulatedMessage)]) {
-        let began = time
-        let replies = batchTransport?(batch.map { delivery($0.start, $0.message) }, began) ?? []
-        // As in the engine, replies of a wrong number count as failures.
-        let unknown = Reply.answer(.retry())
-        for (place, entry) in batch.enumerated() {
-            reply(replies.count == batch.count ? replies[place] : unknown, to: entry.start, began: began)
+        while disk.isDown {
+            engine.kill()
+            ended.append(engine)
+            recorder.processEnded()
+            do throws(QueueError) { engine = try Engine.simulated(settings, clock, disk) } catch {
+                // It may have ended during the recovery.
+                guard disk.isDown else { return failure = error }
+                continue
+            }
+            // What the last commit removed, the process could not report.
+            recorder.removed(Set(recorder.ids(at: disk.changed).filter { (try? engine.message(id: $0)) == nil }))
+            engine.observe(recorder)
+            transportChanged()
+            perform { engine throws(QueueError) in
+                if network != Network(connectivity: settings.initialConnectivity) { try engine.setNetwork(network) }
+                try engine.setLifecycle(isInBackground: isInBackground)
+            }
         }
-    }
-
-    private func reply(_ reply: Reply, to start: Core.Start, began: VirtualTime) {
-        let flight = start.flight
-        let place = recorder.began(start, at: began, isAccepted: reply.isAccepted)
-        guard let outcome = reply.outcome else { return }
-        timeline.add(
-            .answer(token: flight.token, place: place, outcome.engine, crashes: recorder.crashes),
-            at: flight.startedAt.mono + reply.latency.wholeMilliseconds)
     }
 
     // MARK: Network, lifecycle, crashes
@@ -213,33 +230,39 @@ public final class Simulation {
         _ connectivity: MessageQueue.Connectivity, link: MessageQueue.Link = .other, isMetered: Bool = false,
         at time: VirtualTime? = nil
     ) {
-        let network = Network(connectivity: connectivity, link: link, metered: isMetered)
         if let time { return at(time) { $0.setConnectivity(connectivity, link: link, isMetered: isMetered) } }
-        self.network = network
-        if network != engine.scheduler.network { engine.scheduler.networkChanged(network, engine.now) }
+        network = Network(connectivity: connectivity, link: link, metered: isMetered)
+        perform { engine throws(QueueError) in try engine.setNetwork(network) }
     }
 
     /// Sets the lifecycle. In the background the engine sends nothing automatically, unless the options allow it.
     public func setBackground(_ isInBackground: Bool) {
         self.isInBackground = isInBackground
-        engine.scheduler.lifecycleChanged(isInBackground: isInBackground, engine.now)
+        perform { engine throws(QueueError) in try engine.setLifecycle(isInBackground: isInBackground) }
     }
 
     /// Ends the process at this point and restarts it. Each point applies once; one in the past is ignored.
     public func crash(at point: CrashPoint) {
         switch point {
-        case .write(let number, let isOnDisk): engine.crashes[number] = isOnDisk
+        case .write(let number, let isOnDisk): if number > disk.commits { crashes[number] = isOnDisk }
         case .time(let time): timeline.add(.crash, at: mono(time))
         }
     }
 
     /// Ends the process now and restarts it.
     public func crash() {
-        engine.crash()
+        engine.kill()
         restart()
     }
 
-    // MARK: Ids
-
-    func makeID(_ sequence: Int64) -> String { MessageID.make(sequence: sequence, now: engine.now.wall, random: ids.next()) }
+    /// Runs a call of the host. When the process ends during it, the next one is started and the call throws `.unknown`.
+    func calling<T>(_ body: (Engine) throws(QueueError) -> T) throws(QueueError) -> T {
+        restart()
+        do throws(QueueError) {
+            let value = try body(engine)
+            guard disk.isDown else { return value }
+        } catch { guard disk.isDown else { throw error } }
+        restart()
+        throw QueueError(.unknown, "the process ended during the call")
+    }
 }

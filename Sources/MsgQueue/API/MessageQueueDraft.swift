@@ -73,7 +73,7 @@ extension MessageQueue.Draft {
 
     /// Calls `body` with several drafts for the engine. Their bodies are copied into one buffer, because a pointer is valid for one array
     /// at a time.
-    static func withBorrowed<T>(
+    package static func withBorrowed<T>(
         _ drafts: [Self], _ body: (DraftBatch) throws(QueueError) -> T
     ) throws(QueueError) -> T {
         var joined: [UInt8] = []

@@ -28,6 +28,8 @@ final class Driver: @unchecked Sendable {
     private static let readInterval: Int64 = 5
     /// When the search ends (monotonic). Each call makes at least one read.
     private var searchEnd: Int64 = 0
+    /// When the core's next step is due at the latest (monotonic), beside attempts that may start now.
+    private(set) var stepAt = Int64.max
     /// How long the machine had been suspended at the last check.
     private var suspendTime: Int64
 
@@ -64,11 +66,12 @@ final class Driver: @unchecked Sendable {
         case .start:
             context.hasStart = true
             // The attempt waits for a thread that calls the transport; the timer serves all other deadlines.
-            let deadline = context.core.scheduler.deadline(ports.moment) ?? Int64.max
-            arm(min(deadline, provideThread()))
+            stepAt = context.core.scheduler.deadline(ports.moment) ?? Int64.max
+            arm(min(stepAt, provideThread()))
         case .wait(let deadline):
             context.hasStart = false
-            arm(min(deadline ?? Int64.max, provideThread()))
+            stepAt = deadline ?? Int64.max
+            arm(min(stepAt, provideThread()))
         default: break
         }
         wake()

@@ -36,7 +36,8 @@ package final class Engine: @unchecked Sendable {
     /// The control socket.
     let attachment = Attachment()
 
-    package init(path: String, options given: Options, ports: Ports = .system) throws(QueueError) {
+    /// `disk`: in place of the file at `path`.
+    package init(path: String, options given: Options, ports: Ports = .system, disk: SimulatedDisk? = nil) throws(QueueError) {
         try given.validate()
         let options = RetentionRule.effective(MaintenanceRule.effective(given))
         Log.prepare()
@@ -45,7 +46,8 @@ package final class Engine: @unchecked Sendable {
         let core = Core(
             options, Opening(boot: ports.boot(), moment: ports.moment, earliest: ports.earliest),
             firstToken: (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1, openedAt: ports.wall())
-        let context = EngineContext(options, ports, try Store(path: path, options: options), core)
+        let store = if let disk { try Store(disk: disk, options: options) } else { try Store(path: path, options: options) }
+        let context = EngineContext(options, ports, store, core)
         self.context = context
         let parts: EngineParts
         do throws(QueueError) {

@@ -20,7 +20,7 @@ struct EngineParts {
         self.context = context
         waits = Waits(context)
         events = EventDelivery(context, waits)
-        let alarm = try Alarm(context.ports.simulated)
+        let alarm = try Alarm(context.ports)
         network = NetworkWatch(context, events, alarm)
         timer = EngineTimer(context, network, alarm)
         do throws(QueueError) { poll = context.options.callbacks == .threads ? nil : try PollHost(context, events, timer) } catch {

@@ -1,5 +1,5 @@
 /// Receives every event when it is queued for delivery, in order. Called under the engine's lock: it must not wait and not call the engine.
-protocol EventObserver: AnyObject, Sendable {
+package protocol EventObserver: AnyObject, Sendable {
     func receive(_ event: Event, at: Int64)
     /// A summary event is due.
     func countsChanged()

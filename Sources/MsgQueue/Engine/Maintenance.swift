@@ -70,14 +70,17 @@ final class Maintenance {
     func deadline(_ writes: PendingWrites) -> Int64 {
         guard isPossible(writes) else { return checkDeadline }
         if store.canVacuumInSteps { vacuum.note(commits: store.commits, at: context.ports.mono()) }
-        var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
         let now = clock.observe()
-        if nextExpiry != Int64.max {
-            let wait = clock.isRight(now) ? min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000) : 60_000
-            due = min(due, now.mono + wait)
-        }
-        due = min(due, clock.deadline(now))
+        if dueAt == Int64.max, store.remembersIDs { dueAt = now.mono + Self.interval }
+        var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
+        due = min(due, expiryDeadline(now) ?? Int64.max, clock.deadline(now))
         return min(max(due, context.core.scheduler.storageRetryAt, retryAt), checkDeadline)
+    }
+
+    /// When the next message expires (monotonic), at the latest in a minute; nil: none does.
+    func expiryDeadline(_ now: Moment) -> Int64? {
+        guard nextExpiry != Int64.max else { return nil }
+        return now.mono + (clock.isRight(now) ? min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000) : 60_000)
     }
 
     /// Rejected facts are written first, because they change rows.
@@ -116,10 +119,12 @@ final class Maintenance {
         }
     }
 
-    /// Returns when the history is pruned next. No message of it is older than `oldest`.
+    /// Returns when the history is pruned next; Int64.max: not before it grows or an id is to be remembered. No message of it is older than
+    /// `oldest`.
     private func nextPruning(_ oldest: Int64?, _ now: Moment) -> Int64 {
         let last = now.mono + Self.interval
-        guard let oldest, let age = context.options.keepSentFor else { return last }
+        guard let age = context.options.keepSentFor else { return store.remembersIDs ? last : Int64.max }
+        guard let oldest else { return last }
         let left = oldest.addingClamped(age).subtractingClamped(now.wall)
         return min(last, now.mono.addingClamped(max(left, 0)).addingClamped(max(Self.lateness(age), 1)))
     }

@@ -37,6 +37,10 @@ final class PollHost {
     init(_ context: EngineContext, _ events: EventDelivery, _ timer: EngineTimer) throws(QueueError) {
         (self.context, self.events) = (context, events)
         self.timer = context.options.callbacks == .poll ? timer : nil
+        guard context.ports.hasDescriptors else {
+            (ready, descriptor) = (-1, -1)
+            return
+        }
         ready = platform_eventfd()
         guard ready >= 0 else { throw QueueError(.storage, "failed to create an eventfd: \(Posix.lastError())") }
         guard self.timer != nil else {
@@ -73,7 +77,7 @@ final class PollHost {
 
     private func update(hasWork: Bool, _ now: Int64) {
         let isWanted = hasWork && now >= suppressedUntil
-        guard isWanted != isReadable else { return }
+        guard ready >= 0, isWanted != isReadable else { return }
         isReadable = isWanted
         var value: UInt64 = 1
         // The counter is 0 or 1, so neither call can block or overflow.
@@ -203,7 +207,7 @@ final class PollHost {
             platform_epoll_remove(descriptor, ready)
             Glibc.close(descriptor)
         }
-        Glibc.close(ready)
+        if ready >= 0 { Glibc.close(ready) }
         condition.broadcast()
     }
 

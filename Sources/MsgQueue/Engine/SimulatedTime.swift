@@ -37,12 +37,74 @@ package enum SimulatedTime {
             clock.move(to: end)
             return clock.now.wall
         }
+        try run(engine, poll, clock) { end }
+        return clock.now.wall
+    }
+
+    /// Runs what is due until `limit` (monotonic), which a callback may change. A queue over a store in memory may end before.
+    fileprivate static func run(
+        _ engine: Engine, _ poll: PollHost, _ clock: SimulatedClock, until limit: () -> Int64
+    ) throws(QueueError) {
+        let context = engine.context
         while true {
-            while engine.driver.runCallback() {}
+            while !context.store.isPoisoned, engine.driver.runCallback() {}
             guard context.phase == .open else { throw context.closedError }
-            guard poll.deadline <= end || clock.now.mono < end else { break }
+            let end = limit()
+            guard !context.store.isPoisoned, poll.deadline <= end || clock.now.mono < end else { return }
             engine.timer.attend(until: end)
         }
-        return clock.now.wall
+    }
+}
+
+/// A queue over a store in memory, as a simulated process runs it.
+extension Engine {
+    package static func simulated(_ options: Options, _ clock: SimulatedClock, _ disk: SimulatedDisk) throws(QueueError) -> Engine {
+        var options = options
+        options.callbacks = .poll
+        var ports = clock.ports
+        ports.hasDescriptors = false
+        return try Engine(path: "", options: options, ports: ports, disk: disk)
+    }
+
+    /// Runs what is due until `limit` (monotonic), which a callback may change, if nothing ends the process before.
+    package func run(until limit: () -> Int64) throws(QueueError) {
+        context.lock.lock()
+        defer { context.lock.unlock() }
+        guard let poll, let clock = context.ports.simulated else { return }
+        try SimulatedTime.run(self, poll, clock, until: limit)
+    }
+
+    /// When a message or a drain has something due without a call (monotonic), apart from the care of the store; nil: never.
+    package var nextDue: Int64? {
+        context.lock.withLock {
+            let now = context.ports.moment
+            if poll?.hasWork ?? false { return now.mono }
+            let due = min(driver.stepAt, drains.deadline, maintenance.expiryDeadline(now) ?? Int64.max)
+            return due == Int64.max ? nil : due
+        }
+    }
+
+    /// Passes every event to `receive` at once. Called under the engine's lock: it must not call the engine.
+    package func observe(_ observer: some EventObserver) { context.lock.withLock { events.observer = observer } }
+
+    /// Ends the process now, as SIGKILL does: nothing more is written, and no caller gets an answer.
+    package func kill() {
+        context.lock.withLock {
+            context.store.end()
+            context.phase = .closed
+        }
+    }
+
+    /// Frees what a killed queue holds. None of its functions may be running.
+    package func dispose() {
+        kill()
+        context.lock.withLock {
+            _ = (attempts.close(), events.close(), drains.close(), waits.close())
+            network.stop()
+            backups.close()
+            context.store.close(clean: false)
+            timer.close()
+            poll?.close()
+        }
     }
 }

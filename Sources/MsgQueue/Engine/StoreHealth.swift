@@ -19,6 +19,7 @@ final class StoreHealth {
     func report(_ error: QueueError) {
         guard trouble?.code != error.code else { return }
         trouble = error
+        guard !context.store.hasEnded else { return }
         Log.error("\(context.store.path): \(error)")
         events.emit(.storage(error))
     }

@@ -24,8 +24,12 @@ final class Alarm: @unchecked Sendable {
     /// The deadline by that clock.
     private var deadline = Int64.max
 
-    init(_ simulated: SimulatedClock?) throws(QueueError) {
-        self.simulated = simulated
+    init(_ ports: Ports) throws(QueueError) {
+        simulated = ports.simulated
+        guard ports.hasDescriptors else {
+            (timer, clock, wake) = (-1, -1, -1)
+            return
+        }
         timer = platform_timer(CLOCK_BOOTTIME)
         clock = platform_timer(CLOCK_REALTIME)
         wake = platform_eventfd()

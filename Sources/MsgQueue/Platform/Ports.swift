@@ -16,6 +16,8 @@ package struct Ports: Sendable {
     package var earliest: Int64
     /// The clock of a queue that was opened with one of its own: what waits moves it. nil: the system's.
     package var simulated: SimulatedClock?
+    /// Whether there is something to wait for beside a simulated clock: other threads, or the host's event loop.
+    package var hasDescriptors = true
 
     package init(
         wall: @escaping @Sendable () -> Int64, mono: @escaping @Sendable () -> Int64, asleep: @escaping @Sendable () -> Int64 = { 0 },

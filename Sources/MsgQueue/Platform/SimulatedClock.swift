@@ -2,7 +2,7 @@
 /// calls have the same results each time. What the wall clock shows counts as right.
 package final class SimulatedClock: @unchecked Sendable {
     /// Where the monotonic clock begins, in milliseconds since a simulated boot.
-    private static let firstMono: Int64 = 86_400_000
+    package static let firstMono: Int64 = 86_400_000
 
     private let mutex = Mutex()
     private var moment: Moment
@@ -16,10 +16,10 @@ package final class SimulatedClock: @unchecked Sendable {
         random = RandomBits(seed: seed)
     }
 
-    var now: Moment { mutex.withLock { moment } }
+    package var now: Moment { mutex.withLock { moment } }
 
     /// Moves both clocks to this time of the monotonic clock, unless it has passed.
-    func move(to mono: Int64) {
+    package func move(to mono: Int64) {
         mutex.withLock {
             let step = mono.subtractingClamped(moment.mono)
             guard step > 0 else { return }

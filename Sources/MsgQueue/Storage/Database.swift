@@ -15,9 +15,11 @@ final class Database {
     private(set) var isCommitted = false
     /// A flush failed. The content of the disk is unknown, and this connection writes nothing more.
     private(set) var isPoisoned = false
-    /// nil: a view, whose changes stay in memory, or a file under construction.
+    /// nil: a view, whose changes stay in memory, a file under construction, or a store in memory.
     private let lock: StoreLock?
     private let view: StoreView?
+    /// The disk of a store in memory.
+    private let disk: SimulatedDisk?
     private var watch: FileWatch
     private var reserve = DiskReserve()
     private var space = LogSpace()
@@ -42,7 +44,7 @@ final class Database {
     init(lock: StoreLock, lengthLimit: Int64) throws(QueueError) {
         path = lock.path
         self.lock = lock
-        view = nil
+        (view, disk) = (nil, nil)
         watch = FileWatch(path: lock.path, descriptor: lock.descriptor)
         // `StoreLock` holds the locks on the file, so this connection takes none.
         handle = try Self.connect(lock.path, "unix-none")
@@ -79,7 +81,7 @@ final class Database {
     /// Opens the database that a view presents.
     init(view: StoreView, lengthLimit: Int64) throws(QueueError) {
         path = view.path
-        lock = nil
+        (lock, disk) = (nil, nil)
         self.view = view
         watch = FileWatch(path: view.path, descriptor: -1)
         do throws(QueueError) {
@@ -102,8 +104,7 @@ final class Database {
     /// Opens a file under construction, which nothing else uses yet: without locks, log or flush. The caller flushes it.
     init(building file: String, lengthLimit: Int64) throws(QueueError) {
         path = file
-        lock = nil
-        view = nil
+        (lock, view, disk) = (nil, nil, nil)
         isUnderConstruction = true
         watch = FileWatch(path: file, descriptor: -1)
         handle = try Self.connect(file, "unix-none")
@@ -112,6 +113,26 @@ final class Database {
         do throws(QueueError) {
             try harden(lengthLimit)
             try set(["journal_mode=MEMORY", "synchronous=OFF", "cache_size=-65536"])
+        } catch {
+            close()
+            throw error
+        }
+    }
+
+    /// Opens a store in memory.
+    init(disk: SimulatedDisk, lengthLimit: Int64) throws(QueueError) {
+        path = ":memory:"
+        (lock, view, self.disk) = (nil, nil, disk)
+        watch = FileWatch(path: path, descriptor: -1)
+        let image = try disk.open()
+        handle = try Self.connect(path, "unix-none")
+        hookFrames = .allocate(capacity: 1)
+        hookFrames.initialize(to: 0)
+        do throws(QueueError) {
+            try load(image)
+            try harden(lengthLimit)
+            try set(["journal_mode=MEMORY", "synchronous=OFF"])
+            report(to: disk)
         } catch {
             close()
             throw error
@@ -281,6 +302,7 @@ final class Database {
         isInTransaction = true
         isCommitted = false
         changesAtBegin = sqlite3_total_changes(handle)
+        disk?.begin()
     }
 
     /// Commits the transaction. `durable`: its changes survive a power failure when this returns. After an error the transaction is rolled
@@ -288,6 +310,7 @@ final class Database {
     func commit(durable: Bool) throws(QueueError) {
         guard isInTransaction else { return }
         do throws(QueueError) {
+            try commitInMemory()
             try controls().commit.runControl()
             guard sqlite3_get_autocommit(handle) != 0 else {
                 throw QueueError(.internal, "the commit left the transaction open")
@@ -317,6 +340,30 @@ final class Database {
         }
         if durable { try flush() }
         if lastCommitWrote, lock != nil, let file = LogFile(handle) { space.append(through: logEnd, file) }
+    }
+
+    /// In a store in memory: ends the process at this commit, or refuses it, when that is its fate.
+    private func commitInMemory() throws(QueueError) {
+        guard let disk, hasChanges, !isPoisoned else { return }
+        switch disk.commit() {
+        case .stored: return
+        case .refused: throw QueueError(.storage, "the simulated disk refused a write")
+        case .crash(let isStored):
+            if isStored { try controls().commit.runControl() }
+            end(isStored: isStored)
+            throw QueueError(.unknown, "the simulated process ended")
+        }
+    }
+
+    /// The simulated process has ended.
+    private(set) var hasEnded = false
+
+    /// Ends the simulated process: what it has not committed is lost, and it writes nothing more.
+    func end(isStored: Bool = false) {
+        guard let disk, !isPoisoned else { return }
+        rollback()
+        (isPoisoned, hasEnded) = (true, true)
+        disk.end(serialized(), isStored: isStored)
     }
 
     func rollback() {

@@ -23,6 +23,7 @@ extension Store {
 
     /// Remembers the id of the message with this sequence number. An id of a host may look like a generated one, with another number.
     package func addRecent(_ id: String, of sequence: Int64?, isReceived: Bool, now: Int64) throws(QueueError) {
+        remembersIDs = true
         if let own = Self.own(id, isReceived: isReceived), own.sequence == sequence {
             let statement = try database.statement(
                 """
@@ -113,6 +114,7 @@ extension Store {
         let start = try forgetOwn(after: 0, before: before, now: now)
         let other = try forgetOwn(after: forgetCursor, before: before, now: now)
         if !other.hasForgotten { forgetCursor = other.last }
+        remembersIDs = first != Int64.max || start.last > 0
         return hasForgotten || start.hasForgotten || other.hasForgotten
     }
 

@@ -5,7 +5,8 @@ import Glibc
 /// Values that are kept in memory beside the tables (counts, the next sequence number) follow the transaction: `rollback` restores them.
 package final class Store {
     let database: Database
-    private let lock: StoreLock
+    /// nil: a store in memory.
+    private let lock: StoreLock?
     private let side: SideFile
     private(set) var nextSequence: Int64 = 1
     /// No message has a higher sequence number.
@@ -43,6 +44,8 @@ package final class Store {
     var ageSearch = AgeSearch()
     /// The last message of the history that was found too old by its own time.
     var oldThrough: Int64 = 0
+    /// Ids of removed messages may be remembered.
+    package internal(set) var remembersIDs = true
     /// The search for ids to forget has read `recent_own` up to this one.
     var forgetCursor: Int64 = 0
     /// Pruning found fewer messages than the counts say.
@@ -104,7 +107,8 @@ package final class Store {
         compacts = MaintenanceRule.changesByItself(options)
         limitFileBytes = options.limitFileBytes
         currentBoot = SystemBoot.id()
-        lock = try Self.acquireLock(path, options)
+        let lock = try Self.acquireLock(path, options)
+        self.lock = lock
         side = SideFile(of: path)
         let survey: StoreSurvey
         do throws(QueueError) {
@@ -145,6 +149,20 @@ package final class Store {
             database.rollback()
             close(clean: false)
             throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+        }
+    }
+
+    /// Opens a store in memory.
+    package init(disk: SimulatedDisk, options: Options) throws(QueueError) {
+        (isReadOnly, compacts, limitFileBytes) = (options.readOnly, false, options.limitFileBytes)
+        (currentBoot, lock, loss) = (SystemBoot.id(), nil, nil)
+        database = try Database(disk: disk, lengthLimit: Self.lengthLimit)
+        side = SideFile(of: database.path)
+        do throws(QueueError) {
+            try start(StoreSurvey(inMemory: database), .current)
+        } catch {
+            close(clean: false)
+            throw error
         }
     }
 
@@ -473,7 +491,7 @@ package final class Store {
             state.totals = Counts()
             if nextSequence > state.sequenceCeiling { try reserveSequences() }
         }
-        if isFirst || database.isLogFresh {
+        if isFirst || database.isLogFresh, lock != nil {
             state.logBase = stateOnDisk.generation
             // The side record contains the first one already.
             state.generation = isFirst ? firstGeneration : Int64.random(in: 1...Int64.max)
@@ -632,6 +650,8 @@ package final class Store {
 
     /// Removes deleted text from the log and the file as well.
     package func scrub() {
+        // A store in memory has no log.
+        guard lock != nil else { return hasRemovedText = false }
         // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
         guard emptyLog({ isMarked ? cleanLog() : database.truncateLog() }) else {
             // The next checkpoint tries again.
@@ -703,8 +723,10 @@ package final class Store {
 
     /// Returns the size of the database file, and how much of it is free. Pages that are only in the log so far do not count.
     package func fileSpace() throws(QueueError) -> (file: Int64, free: Int64) {
+        let sizes = try database.sizes()
+        guard let lock else { return sizes }
         let file = Int64(try Posix.status(lock.descriptor, path).st_size)
-        return (file, min(try database.sizes().free, file))
+        return (file, min(sizes.free, file))
     }
 
     package var canVacuumInSteps: Bool { database.canVacuumInSteps && !isReadOnly }
@@ -728,13 +750,17 @@ package final class Store {
         let isClosed = clean && !isReadOnly && closeCleanly()
         if clean, !isClosed { flushBeforeClose() }
         database.close()
-        if isClosed {
+        if isClosed, lock != nil {
             Posix.remove(StorePath.log(of: path))
             side.remove()
         }
-        lock.release()
+        lock?.release()
         return database.lossOfFiles
     }
+
+    /// Ends the simulated process of a store in memory.
+    func end() { database.end() }
+    var hasEnded: Bool { database.hasEnded }
 
     /// Compares the names of the files before the close writes to them.
     private func checkFiles() {
@@ -811,6 +837,6 @@ package final class Store {
 
     package func withoutReadError(_ error: QueueError) -> QueueError { database.withoutReadError(error) }
 
-    package var path: String { lock.path }
+    package var path: String { database.path }
     package var isPoisoned: Bool { database.isPoisoned }
 }

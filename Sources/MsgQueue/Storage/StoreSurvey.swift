@@ -24,6 +24,14 @@ struct StoreSurvey {
 }
 
 extension StoreSurvey {
+    /// A store in memory, which is sound.
+    init(inMemory database: Database) throws(QueueError) {
+        let state = try StoreState.read(database, ofLayout: Layout.current.version)
+        self.init(
+            layout: Layout.current.version, state: state, logFrames: 0, logSize: 0, hasLog: false, isHeaderReady: true,
+            wasOpen: state?.mark == .open, loss: nil, needsIndexes: false, lacksPriorityIndex: false, needsCheck: false)
+    }
+
     /// Reads the store through a view. Throws when the store must be refused.
     static func take(
         _ view: StoreView, _ database: Database, currentBoot: String, _ layout: Layout

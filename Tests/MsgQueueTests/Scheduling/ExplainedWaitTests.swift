@@ -1,4 +1,3 @@
-import MsgQueueSimulation
 import Testing
 
 @testable import MsgQueue

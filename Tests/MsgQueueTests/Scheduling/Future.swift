@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// A copy of a simulation in which a test tries what happens next. Its transport sends every message at once; attempts that were in flight

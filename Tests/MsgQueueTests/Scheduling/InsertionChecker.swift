@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// Checks what an enqueue replaced and dropped, by comparing the store before and after it, independently of the rules.

@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// One entry of a simulation's journal.
@@ -78,6 +76,3 @@ enum JournalEntry: Equatable, CustomStringConvertible {
         }
     }
 }
-
-/// A broken promise.
-typealias Violation = MsgQueueSimulation.Violation

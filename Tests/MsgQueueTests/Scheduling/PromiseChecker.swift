@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// Checks the promises independently of the scheduler's algorithm. It reads only inputs of the scheduler (paused, in the background,

@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// The checks of the prompt: it asks about what a drain would send now, besides what starts without one.

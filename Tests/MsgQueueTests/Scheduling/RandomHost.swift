@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// Applies random but repeatable inputs of a host and its environment to a simulation.

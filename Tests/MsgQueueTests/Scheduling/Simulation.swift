@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// The simulation kit's engine with a checker of each step, and a journal. (The kit's public `Simulation` has its own tests.)

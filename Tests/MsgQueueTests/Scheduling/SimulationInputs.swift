@@ -1,5 +1,3 @@
-import MsgQueueSimulation
-
 @testable import MsgQueue
 
 /// The inputs of a host, a receiver and the environment, which the checker gets, too.

@@ -1,22 +1,22 @@
-import MsgQueue
+@testable import MsgQueue
 
 /// A message in the simulated store.
-package struct SimulatedMessage {
-    package let sequence: Int64
-    package let id: String
-    package let conversation: Name
-    package var body: [UInt8] = []
-    package var metadata: [(key: String, value: String)] = []
+struct SimulatedMessage {
+    let sequence: Int64
+    let id: String
+    let conversation: Name
+    var body: [UInt8] = []
+    var metadata: [(key: String, value: String)] = []
     /// Milliseconds since 1970.
-    package var createdAt: Int64 = 0
-    package var progress = Progress()
-    package var notBefore: Int64 = 0
-    package var expiresAt: Int64 = 0
-    package var unmeteredOnly = false
-    package internal(set) var replaceKey: String?
-    package var priority: Int32 = 0
+    var createdAt: Int64 = 0
+    var progress = Progress()
+    var notBefore: Int64 = 0
+    var expiresAt: Int64 = 0
+    var unmeteredOnly = false
+    var replaceKey: String?
+    var priority: Int32 = 0
     /// The attempt whose beginning is stored, but not its end.
-    package var interrupted: (number: UInt32, startedAt: Int64)?
+    var interrupted: (number: UInt32, startedAt: Int64)?
     /// Its last attempt that was transmitted was interrupted by a crash.
     var wasInterrupted = false
 
@@ -27,10 +27,10 @@ package struct SimulatedMessage {
     }
 
     /// Only a retry can defer it.
-    package var isPlain: Bool { notBefore == 0 && !unmeteredOnly }
+    var isPlain: Bool { notBefore == 0 && !unmeteredOnly }
 
     /// The row as the engine's store would return it, without its body.
-    package var row: Row {
+    var row: Row {
         var row = Row(
             sequence: sequence, id: id, conversation: conversation, createdAt: createdAt, notBefore: notBefore, expiresAt: expiresAt,
             unmeteredOnly: unmeteredOnly, progress: progress, bodySize: Int64(body.count))
@@ -38,5 +38,5 @@ package struct SimulatedMessage {
         return row
     }
 
-    package var head: Head { row.head }
+    var head: Head { row.head }
 }

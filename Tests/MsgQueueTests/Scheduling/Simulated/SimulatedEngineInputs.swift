@@ -1,4 +1,4 @@
-import MsgQueue
+@testable import MsgQueue
 
 /// The inputs of the host and of the receiver. A result of nil or false means that nothing was changed: the store rejected the write or the
 /// process ended.
@@ -6,7 +6,7 @@ extension SimulatedEngine {
     // MARK: Inserting
 
     /// Stores a message without an input to the scheduler, as if it had been there at the start.
-    package func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
+    func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         _ = store.insert(conversation, change)
         store.commit()
         scheduler.opened(through: store.lastSequence, hasPriorities: store.hasPriorities, now)
@@ -23,7 +23,7 @@ extension SimulatedEngine {
 
     // MARK: One message
 
-    package enum RequestResult {
+    enum RequestResult {
         /// An attempt is made as soon as its conversation is free.
         case accepted
         /// The request ended at once, without an attempt.
@@ -31,7 +31,7 @@ extension SimulatedEngine {
     }
 
     /// Throws the errors of `retry` and `sendNow`. Returns nil if nothing was changed.
-    package func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) throws(QueueError) -> RequestResult? {
+    func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) throws(QueueError) -> RequestResult? {
         guard commit() else { return nil }
         let message = try find(sequence, action)
         guard let resolution = try core.force(message.row, hand, now) else { return .accepted }
@@ -49,7 +49,7 @@ extension SimulatedEngine {
     }
 
     /// Puts the failed messages of one conversation or of all back, and sends them. Returns their sequences.
-    package func retryAll(_ conversation: Name?) -> [Int64] {
+    func retryAll(_ conversation: Name?) -> [Int64] {
         guard scheduler.hasTransport, scheduler.network.isOnline || options.mode == .auto, isReady() else { return [] }
         guard !failed(in: conversation).isEmpty else { return [] }
         rounds += 1
@@ -87,7 +87,7 @@ extension SimulatedEngine {
     }
 
     /// Returns false if nothing was changed.
-    package func delete(_ sequence: Int64) throws(QueueError) -> Bool {
+    func delete(_ sequence: Int64) throws(QueueError) -> Bool {
         let message = try find(sequence, .delete)
         guard isReady() else { return false }
         store.delete(sequence)
@@ -98,7 +98,7 @@ extension SimulatedEngine {
     }
 
     /// Returns the sequences of the messages deleted at once; nil: nothing was changed.
-    package func clear(_ conversation: Name?) -> [Int64]? {
+    func clear(_ conversation: Name?) -> [Int64]? {
         guard isReady() else { return nil }
         let open = flights.filter { conversation == nil || $0.conversation == conversation }
         for flight in open { store.update(flight.sequence) { $0.progress.doomed = true } }
@@ -117,14 +117,14 @@ extension SimulatedEngine {
     // MARK: Outcomes
 
     /// Ends an attempt with an outcome.
-    package func end(_ flight: Flight, _ outcome: Outcome) throws {
+    func end(_ flight: Flight, _ outcome: Outcome) throws {
         guard store[flight.sequence] != nil else { throw Violation("message \(flight.sequence) was deleted while in flight") }
         let isSkipped = outcome.verdict == .skipped
         try perform(isSkipped ? core.skipped(flight, now) : core.ended(flight, outcome, now, random: random()))
     }
 
     /// Handles an outcome after the timeout. Returns false if it has no effect.
-    package func answerLate(_ token: UInt64, _ outcome: Outcome) -> Bool {
+    func answerLate(_ token: UInt64, _ outcome: Outcome) -> Bool {
         guard isReady(), unsaved.isEmpty, late.remove(token) != nil, let flight = core.lateFlight(token),
             let message = store[flight.sequence], let progress = core.lateSuccess(token, outcome, message.row, now)
         else { return false }
@@ -135,7 +135,7 @@ extension SimulatedEngine {
     }
 
     /// Expires queued messages whose time has passed, like the engine's maintenance.
-    package func expireOverdue() throws {
+    func expireOverdue() throws {
         guard now.wall >= nextExpiry, isReady() else { return }
         let sending = sendingSequences
         let waiting = store.queued.compactMap { sending.contains($0) ? nil : store[$0] }

@@ -1,9 +1,9 @@
-import MsgQueue
+@testable import MsgQueue
 
 extension SimulatedEngine {
     /// Performs steps until none is due, or until `starts` attempts were started. Returns how many were started.
     @discardableResult
-    package func runDueSteps(starts most: Int = .max) throws -> Int {
+    func runDueSteps(starts most: Int = .max) throws -> Int {
         var started = 0
         for _ in 0..<stepLimit {
             guard !isDown else { return started }
@@ -96,7 +96,7 @@ extension SimulatedEngine {
     }
 
     /// What a yes to a prompt would send now, and what does not start without it.
-    package var sentByYes: [Scheduler.Unsent] {
+    var sentByYes: [Scheduler.Unsent] {
         guard !scheduler.sendsNothing(now) else { return [] }
         let messages = store.all.filter { message in
             message.progress.status == .queued || options.promptForFailed && message.progress.status == .failed
@@ -225,7 +225,7 @@ extension SimulatedEngine {
 }
 
 /// A violated rule of the engine.
-package struct Violation: Error, CustomStringConvertible {
-    package let description: String
-    package init(_ description: String) { self.description = description }
+struct Violation: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
 }

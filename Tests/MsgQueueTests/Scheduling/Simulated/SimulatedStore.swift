@@ -1,21 +1,21 @@
-import MsgQueue
+@testable import MsgQueue
 
 /// The store of a simulation. As in the real store, a message in flight has the status `queued`.
 ///
 /// Changes belong to one transaction until `commit` or `rollback`.
-package struct SimulatedStore {
+struct SimulatedStore {
     private var messages: [Int64: SimulatedMessage] = [:]
     private var sequences: [String: Int64] = [:]
     private var order: [Int64] = []
-    package private(set) var lanes: [Name: [Int64]] = [:]
+    private(set) var lanes: [Name: [Int64]] = [:]
     /// The counts of all messages.
-    package private(set) var totals = Counts()
+    private(set) var totals = Counts()
     private var nextSequence: Int64 = 1
     /// A receiver's request that the whole queue wait.
-    package private(set) var hold: Due?
+    private(set) var hold: Due?
 
     /// Ids of replaced messages, which are refused as duplicates.
-    package private(set) var known: Set<String> = []
+    private(set) var known: Set<String> = []
 
     /// The previous values of the messages changed by the open transaction, oldest first.
     private var replaced: [(sequence: Int64, message: SimulatedMessage?)] = []
@@ -23,28 +23,28 @@ package struct SimulatedStore {
 
     init() {}
 
-    package var lastSequence: Int64 { nextSequence - 1 }
+    var lastSequence: Int64 { nextSequence - 1 }
 
-    package subscript(sequence: Int64) -> SimulatedMessage? { messages[sequence] }
+    subscript(sequence: Int64) -> SimulatedMessage? { messages[sequence] }
 
     subscript(id: String) -> SimulatedMessage? { sequences[id].flatMap { messages[$0] } }
 
-    package var all: some Collection<SimulatedMessage> { messages.values }
+    var all: some Collection<SimulatedMessage> { messages.values }
     /// In order of sequence.
-    package var queued: [Int64] { order }
+    var queued: [Int64] { order }
 
-    package func firstFailed(in conversation: Name) -> Int64? {
+    func firstFailed(in conversation: Name) -> Int64? {
         messages.values.filter { $0.conversation == conversation && $0.progress.status == .failed }.map(\.sequence).min()
     }
 
-    package func count(of conversation: Name) -> Int { lanes[conversation]?.count ?? 0 }
+    func count(of conversation: Name) -> Int { lanes[conversation]?.count ?? 0 }
 
-    package func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
+    func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
         let rows = order[Self.place(sequence + 1, in: order)...].prefix(limit).compactMap { messages[$0] }
         return rows.map { ($0.conversation, $0.head) }
     }
 
-    package func queued(in conversation: Name, after sequence: Int64, limit: Int) -> [Head] {
+    func queued(in conversation: Name, after sequence: Int64, limit: Int) -> [Head] {
         let lane = lanes[conversation] ?? []
         return lane[Self.place(sequence + 1, in: lane)...].prefix(limit).compactMap { messages[$0]?.head }
     }
@@ -57,7 +57,7 @@ package struct SimulatedStore {
     }
 
     /// The queued messages of this key, in order.
-    package func queued(withKey key: String, in conversation: Name) -> [Int64] {
+    func queued(withKey key: String, in conversation: Name) -> [Int64] {
         (lanes[conversation] ?? []).filter { messages[$0]?.replaceKey == key }
     }
 
@@ -92,7 +92,7 @@ package struct SimulatedStore {
         known.insert(old.id)
     }
 
-    package mutating func update(_ sequence: Int64, _ change: (inout SimulatedMessage) -> Void) {
+    mutating func update(_ sequence: Int64, _ change: (inout SimulatedMessage) -> Void) {
         guard var message = messages[sequence] else { return }
         change(&message)
         set(sequence, message)

@@ -1,19 +1,19 @@
-import MsgQueue
+@testable import MsgQueue
 
 /// The engine around the core, in memory and in virtual time: it performs the steps and writes the changes to a simulated store. All
 /// decisions are made by the core.
-package final class SimulatedEngine {
-    package let options: Options
-    package var store = SimulatedStore()
-    package var core: Core
-    package var scheduler: Scheduler {
+final class SimulatedEngine {
+    let options: Options
+    var store = SimulatedStore()
+    var core: Core
+    var scheduler: Scheduler {
         get { core.scheduler }
         set { core.scheduler = newValue }
         _modify { yield &core.scheduler }
     }
-    package var now: Moment
-    package private(set) var boot: Int64 = 1
-    package weak var observer: (any SimulationObserver)?
+    var now: Moment
+    private(set) var boot: Int64 = 1
+    weak var observer: (any SimulationObserver)?
     /// Called after the beginning of an attempt was committed; the outcome arrives by `end`.
     var transport: ((Core.Start, SimulatedMessage) -> Void)?
     /// The same for a batch, if the scheduler has limits for batches: the messages in the order in which the transport gets them.
@@ -21,25 +21,25 @@ package final class SimulatedEngine {
     /// Returns numbers in 0..<1 for the jitter.
     var random: () -> Double = { 0.5 }
     /// The call of the transport returns the outcome (true) or leaves the attempt pending (false).
-    package var answersInCall = false
+    var answersInCall = false
     /// When a step may be due without an input (monotonic); nil: never.
-    package internal(set) var deadline: Int64?
+    var deadline: Int64?
     /// An attempt is about to start.
-    package internal(set) var hasStart = false
+    var hasStart = false
     /// How long the next read of a message for a batch, or the hand-over of a call to a thread, takes, in milliseconds.
-    package var workTime: () -> Int64 = { 0 }
+    var workTime: () -> Int64 = { 0 }
     /// The maximum number of steps between two waits.
-    package var stepLimit = 10_000
+    var stepLimit = 10_000
 
     /// Tokens of attempts that timed out and have no outcome since.
-    package internal(set) var late: Set<UInt64> = []
+    var late: Set<UInt64> = []
     var rounds: UInt32 = 0
     /// The number of messages enqueued with a key.
     var keyed = 0
     /// The ids of the messages that the last `enqueue` replaced or dropped.
     var removing: [String] = []
     /// When the next queued message expires (wall time), or an earlier time.
-    package internal(set) var nextExpiry = Int64.max
+    var nextExpiry = Int64.max
 
     // MARK: Writing
 
@@ -54,19 +54,19 @@ package final class SimulatedEngine {
 
     // MARK: A store in trouble
 
-    package var storeIsBroken = false
-    package private(set) var unsaved: [Fact] = []
-    package private(set) var storageRetryAt: Int64 = 0
+    var storeIsBroken = false
+    private(set) var unsaved: [Fact] = []
+    private(set) var storageRetryAt: Int64 = 0
     private var storageDelay: Int64 = 0
 
-    package init(_ options: Options, at now: Moment) {
+    init(_ options: Options, at now: Moment) {
         self.options = options
         self.now = now
         core = Core(options, Opening(boot: 1, moment: now), firstToken: 1, openedAt: now.wall)
     }
 
     /// Returns a copy of the engine, its store and its clock, without observer and transport, to try what happens next.
-    package func copy() -> SimulatedEngine {
+    func copy() -> SimulatedEngine {
         let other = SimulatedEngine(options, at: now)
         (other.store, other.core, other.boot) = (store, core, boot)
         (other.random, other.answersInCall, other.stepLimit) = (random, answersInCall, stepLimit)
@@ -79,12 +79,12 @@ package final class SimulatedEngine {
     }
 
     /// The attempts without an outcome, oldest first.
-    package var flights: [Flight] {
+    var flights: [Flight] {
         scheduler.flights.values.filter { !$0.isEnded }.sorted { $0.token < $1.token }
     }
 
     /// The sequences of messages that count as `sending`.
-    package var sendingSequences: Set<Int64> {
+    var sendingSequences: Set<Int64> {
         Set(scheduler.flights.values.filter { !$0.isEnded }.map(\.sequence)).union(unsaved.filter(\.isOutcome).map(\.sequence))
     }
 
@@ -153,7 +153,7 @@ package final class SimulatedEngine {
 
     /// Commits. Returns false if the store rejects the transaction or the process ends at it.
     @discardableResult
-    package func commit() -> Bool {
+    func commit() -> Bool {
         guard !isDown else { return false }
         guard store.isInTransaction else { return true }
         guard !storeIsBroken else {
@@ -211,7 +211,7 @@ package final class SimulatedEngine {
     }
 
     /// Switches the machine off for a number of milliseconds of the wall clock, which may have been set meanwhile.
-    package func reboot(after milliseconds: Int64) {
+    func reboot(after milliseconds: Int64) {
         crash()
         now = Moment(wall: now.wall + milliseconds, mono: 1_000)
         boot += 1
@@ -219,7 +219,7 @@ package final class SimulatedEngine {
 
     /// Opens the store in another process. Returns false if that ends while it recovers.
     @discardableResult
-    package func restart() -> Bool {
+    func restart() -> Bool {
         store.rollback()
         isDown = false
         (late, unsaved, staged, storageRetryAt, storageDelay) = ([], [], [], 0, 0)

@@ -1,7 +1,7 @@
-import MsgQueue
+@testable import MsgQueue
 
 /// Observes each step of a simulated engine before it is performed. A thrown error ends the run.
-package protocol SimulationObserver: AnyObject {
+protocol SimulationObserver: AnyObject {
     func willStep()
     func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) throws
     /// The transport is called with these messages, in this order.
@@ -28,22 +28,22 @@ package protocol SimulationObserver: AnyObject {
 }
 
 extension SimulationObserver {
-    package func willStep() {}
-    package func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) {}
-    package func calls(_ messages: [SimulatedMessage]) {}
-    package func timesOut(_ flight: Flight) {}
-    package func skips(_ sequence: Int64) {}
-    package func ends(_ message: SimulatedMessage, _ resolution: Resolution) {}
-    package func expires(_ message: SimulatedMessage) {}
-    package func endsUnreachable(_ sequence: Int64, _ hand: Hand) {}
-    package func endedUnreachable(_ sequence: Int64, _ resolution: Resolution) {}
-    package func finishes(_ report: Report) {}
-    package func beginsNextDrain() {}
-    package func raisesPrompt() {}
-    package func changesPrompt(_ prompt: Prompt) {}
-    package func withdrawsPrompt() {}
-    package func reads(_ conversation: Name?, after sequence: Int64, rows: Int) {}
-    package func waits(until: Int64?) {}
-    package func storeRecovered() {}
-    package func pauses() {}
+    func willStep() {}
+    func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) {}
+    func calls(_ messages: [SimulatedMessage]) {}
+    func timesOut(_ flight: Flight) {}
+    func skips(_ sequence: Int64) {}
+    func ends(_ message: SimulatedMessage, _ resolution: Resolution) {}
+    func expires(_ message: SimulatedMessage) {}
+    func endsUnreachable(_ sequence: Int64, _ hand: Hand) {}
+    func endedUnreachable(_ sequence: Int64, _ resolution: Resolution) {}
+    func finishes(_ report: Report) {}
+    func beginsNextDrain() {}
+    func raisesPrompt() {}
+    func changesPrompt(_ prompt: Prompt) {}
+    func withdrawsPrompt() {}
+    func reads(_ conversation: Name?, after sequence: Int64, rows: Int) {}
+    func waits(until: Int64?) {}
+    func storeRecovered() {}
+    func pauses() {}
 }

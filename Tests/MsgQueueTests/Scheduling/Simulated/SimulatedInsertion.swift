@@ -1,4 +1,4 @@
-import MsgQueue
+@testable import MsgQueue
 
 /// Enqueueing, with replaced and dropped messages.
 extension SimulatedEngine {
@@ -18,14 +18,14 @@ extension SimulatedEngine {
     }
 
     /// A message that was enqueued.
-    package struct Enqueued {
-        package let message: SimulatedMessage
-        package let isInPlace: Bool
+    struct Enqueued {
+        let message: SimulatedMessage
+        let isInPlace: Bool
         /// The queued messages that it replaced, and those that were dropped for the messages of its commit before it was stored.
-        package let replaced: [SimulatedMessage]
-        package let dropped: [SimulatedMessage]
+        let replaced: [SimulatedMessage]
+        let dropped: [SimulatedMessage]
         /// It is sent directly.
-        package fileprivate(set) var isDirect = false
+        fileprivate(set) var isDirect = false
     }
 
     /// Enqueues messages in one commit. Throws `full`. Returns nil if nothing was changed.
@@ -44,7 +44,7 @@ extension SimulatedEngine {
         return announce(stored)
     }
 
-    package func enqueue(
+    func enqueue(
         _ conversations: [Name], key: String? = nil, _ change: @escaping (inout SimulatedMessage) -> Void
     ) throws(QueueError) -> [Enqueued]? {
         try enqueue(
@@ -57,7 +57,7 @@ extension SimulatedEngine {
     }
 
     /// The sequences of messages that must not be replaced or dropped.
-    package var heldSequences: Set<Int64> { sendingSequences.union(unsaved.map(\.sequence)) }
+    var heldSequences: Set<Int64> { sendingSequences.union(unsaved.map(\.sequence)) }
 
     private func plan(_ entry: Entry) -> ReplaceRule.Plan {
         guard let key = entry.key else { return ReplaceRule.Plan() }
