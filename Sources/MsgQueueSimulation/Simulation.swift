@@ -43,9 +43,9 @@ public final class Simulation {
     private var batches: BatchLimits?
 
     /// The process that is running.
-    private(set) var engine: Engine
-    /// Engines of processes that have ended, whose functions may still be running.
-    private var ended: [Engine] = []
+    private var running: SimulatedProcess
+    /// Processes that have ended, whose functions may still be running.
+    private var ended: [SimulatedProcess] = []
     private let clock: SimulatedClock
     let disk = SimulatedDisk()
     let recorder = Recorder()
@@ -64,14 +64,14 @@ public final class Simulation {
         network = Network(connectivity: settings.initialConnectivity)
         random = SeededGenerator(seed: seed)
         clock = SimulatedClock(start: Self.beginning, seed: ~seed)
-        engine = try Engine.simulated(settings, clock, disk)
+        running = try SimulatedProcess(settings, clock, disk)
         self.transport = transport
         disk.fate = { [unowned self] number, _ in crashes.removeValue(forKey: number).map { .crash(isStored: $0) } ?? .stored }
-        engine.observe(recorder)
+        running.observe(recorder)
         transportChanged()
     }
 
-    deinit { for engine in ended + [engine] { engine.dispose() } }
+    deinit { for process in ended + [running] { process.dispose() } }
 
     // MARK: The transport
 
@@ -91,15 +91,15 @@ public final class Simulation {
     private func transportChanged() {
         // The engine calls the transport on the thread of the simulation.
         nonisolated(unsafe) unowned let simulation = self
-        let process = recorder.crashes
-        perform { engine throws(QueueError) in
-            guard hasTransport else { return try engine.setTransport(nil) }
+        let number = recorder.crashes
+        perform { process throws(QueueError) in
+            guard hasTransport else { return try process.engine.setTransport(nil) }
             guard let batches else {
-                let call: TransportFunction = { simulation.call([$0], ofProcess: process).first ?? .pending }
-                return try engine.setTransport(Registration(call))
+                let call: TransportFunction = { simulation.call([$0], ofProcess: number).first ?? .pending }
+                return try process.engine.setTransport(Registration(call))
             }
-            let call: BatchTransportFunction = { simulation.call($0, ofProcess: process) }
-            try engine.setTransport(Registration(batches: batches, call))
+            let call: BatchTransportFunction = { simulation.call($0, ofProcess: number) }
+            try process.engine.setTransport(Registration(batches: batches, call))
         }
     }
 
@@ -108,7 +108,7 @@ public final class Simulation {
         guard process == recorder.crashes, !disk.isDown else { return pending }
         let (began, now) = (time, clock.now.mono)
         for delivery in deliveries where !recorder.isKnown(delivery.id) {
-            if let message = try? engine.message(id: delivery.id) { recorder.found(delivery.id, message.sequence) }
+            if let message = try? running.engine.message(id: delivery.id) { recorder.found(delivery.id, message.sequence) }
         }
         let given = deliveries.map { MessageQueue.Delivery($0) }
         let replies: [Reply]
@@ -165,7 +165,7 @@ public final class Simulation {
     private func mono(_ time: VirtualTime) -> Int64 { SimulatedClock.firstMono + time.wholeMilliseconds }
 
     private var nextMoment: Int64? {
-        [timeline.nextTime, engine.nextDue].compactMap { $0 }.min()
+        [timeline.nextTime, running.nextDue].compactMap { $0 }.min()
     }
 
     private func process(_ event: Timeline.Event) throws {
@@ -175,9 +175,12 @@ public final class Simulation {
         case .answer(let token, let place, let outcome, let crashes):
             // The outcome belongs to a process that has ended.
             guard crashes == recorder.crashes else { return }
-            recorder.ended(place, at: time, MessageQueue.Outcome(engine: outcome))
+            let commits = disk.commits
             // One that comes too late is refused.
-            perform { engine throws(QueueError) in _ = try engine.complete([(token, outcome)]) }
+            perform { process throws(QueueError) in _ = try process.engine.complete([(token, outcome)]) }
+            // The process may have ended before the outcome was stored, which the first commit does.
+            let isKnown = !disk.isDown || disk.isStored || disk.commits > commits + 1
+            if isKnown { recorder.ended(place, at: time, MessageQueue.Outcome(engine: outcome)) }
         }
     }
 
@@ -185,9 +188,9 @@ public final class Simulation {
     private func runDueSteps(until end: Int64) throws {
         repeat {
             restart()
-            perform { engine throws(QueueError) in try engine.run { min(timeline.nextTime ?? end, end) } }
+            perform { process throws(QueueError) in try process.run { min(timeline.nextTime ?? end, end) } }
         } while disk.isDown
-        for engine in ended { engine.dispose() }
+        for process in ended { process.dispose() }
         ended = []
         if let failure {
             self.failure = nil
@@ -196,29 +199,29 @@ public final class Simulation {
     }
 
     /// Calls the engine, whose process may end during the call.
-    private func perform(_ body: (Engine) throws(QueueError) -> Void) {
-        do throws(QueueError) { try body(engine) } catch { if !disk.isDown, failure == nil { failure = error } }
+    private func perform(_ body: (SimulatedProcess) throws(QueueError) -> Void) {
+        do throws(QueueError) { try body(running) } catch { if !disk.isDown, failure == nil { failure = error } }
     }
 
     /// Starts the next process after a crash: it opens the store and sets transport, network and lifecycle, as a host would. Pauses are not
     /// kept.
     func restart() {
         while disk.isDown {
-            engine.kill()
-            ended.append(engine)
+            running.kill()
+            ended.append(running)
             recorder.processEnded()
-            do throws(QueueError) { engine = try Engine.simulated(settings, clock, disk) } catch {
+            do throws(QueueError) { running = try SimulatedProcess(settings, clock, disk) } catch {
                 // It may have ended during the recovery.
                 guard disk.isDown else { return failure = error }
                 continue
             }
             // What the last commit removed, the process could not report.
-            recorder.removed(Set(recorder.ids(at: disk.changed).filter { (try? engine.message(id: $0)) == nil }))
-            engine.observe(recorder)
+            recorder.removed(Set(recorder.ids(at: disk.changed).filter { (try? running.engine.message(id: $0)) == nil }))
+            running.observe(recorder)
             transportChanged()
-            perform { engine throws(QueueError) in
-                if network != Network(connectivity: settings.initialConnectivity) { try engine.setNetwork(network) }
-                try engine.setLifecycle(isInBackground: isInBackground)
+            perform { process throws(QueueError) in
+                if network != Network(connectivity: settings.initialConnectivity) { try process.engine.setNetwork(network) }
+                try process.engine.setLifecycle(isInBackground: isInBackground)
             }
         }
     }
@@ -232,13 +235,13 @@ public final class Simulation {
     ) {
         if let time { return at(time) { $0.setConnectivity(connectivity, link: link, isMetered: isMetered) } }
         network = Network(connectivity: connectivity, link: link, metered: isMetered)
-        perform { engine throws(QueueError) in try engine.setNetwork(network) }
+        perform { process throws(QueueError) in try process.engine.setNetwork(network) }
     }
 
     /// Sets the lifecycle. In the background the engine sends nothing automatically, unless the options allow it.
     public func setBackground(_ isInBackground: Bool) {
         self.isInBackground = isInBackground
-        perform { engine throws(QueueError) in try engine.setLifecycle(isInBackground: isInBackground) }
+        perform { process throws(QueueError) in try process.engine.setLifecycle(isInBackground: isInBackground) }
     }
 
     /// Ends the process at this point and restarts it. Each point applies once; one in the past is ignored.
@@ -251,7 +254,7 @@ public final class Simulation {
 
     /// Ends the process now and restarts it.
     public func crash() {
-        engine.kill()
+        running.kill()
         restart()
     }
 
@@ -259,7 +262,7 @@ public final class Simulation {
     func calling<T>(_ body: (Engine) throws(QueueError) -> T) throws(QueueError) -> T {
         restart()
         do throws(QueueError) {
-            let value = try body(engine)
+            let value = try body(running.engine)
             guard disk.isDown else { return value }
         } catch { guard disk.isDown else { throw error } }
         restart()

@@ -26,7 +26,7 @@ extension Simulation {
         let ids = try calling { engine throws(QueueError) in
             try MessageQueue.Draft.withBorrowed(drafts) { batch throws(QueueError) in try engine.enqueue(batch).ids() }
         }
-        for id in ids { recorder.enqueued(id, try engine.message(id: id).sequence) }
+        for id in ids { recorder.enqueued(id, try calling { engine throws(QueueError) in try engine.message(id: id).sequence }) }
         return ids
     }
 

@@ -30,7 +30,22 @@ extension RandomSimulationTests {
         for (id, status) in report.statuses where status == .sent {
             #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "seed \(seed): \(id) was never accepted")
         }
+        checkAttempts(report, seed)
         checkRate(report, seed)
+    }
+
+    /// A message whose success the queue has seen in time is not sent again, and no attempt has the number of an earlier one that counts.
+    private static func checkAttempts(_ report: Simulation.Report, _ seed: UInt64) {
+        var sent: Set<String> = []
+        var numbers: [String: Set<Int>] = [:]
+        for attempt in report.attempts.sorted(by: { $0.startedAt < $1.startedAt }) {
+            let isInTime = attempt.endedAt.map { $0 - attempt.startedAt < .seconds(2) } ?? false
+            #expect(!sent.contains(attempt.id), "seed \(seed): \(attempt.id) was sent again at \(attempt.startedAt)")
+            if isInTime, attempt.outcome == .sent { sent.insert(attempt.id) }
+            let isNew = numbers[attempt.id]?.contains(attempt.number) != true
+            #expect(isNew, "seed \(seed): \(attempt.id) has two attempts \(attempt.number)")
+            if attempt.outcome != .offline, attempt.outcome != .skipped { numbers[attempt.id, default: []].insert(attempt.number) }
+        }
     }
 
     /// F3: no window has more attempts than the rate permits, across crashes, too.
@@ -148,6 +163,7 @@ struct RandomScript {
         for _ in 0..<Int.random(in: 0...6, using: &random) {
             simulation.setConnectivity(Bool.random(using: &random) ? .offline : .online, at: moment())
         }
+        if seed % 5 == 2 { for isAway in [true, false, true, false] { simulation.at(moment()) { $0.setBackground(isAway) } } }
         for _ in 0..<Int.random(in: 0...4, using: &random) { simulation.at(moment()) { try $0.drain() } }
         for _ in 0..<Int.random(in: 0...2, using: &random) {
             simulation.at(moment()) { $0.pause() }
@@ -160,6 +176,7 @@ struct RandomScript {
         if crashes == .random, Bool.random(using: &random) { simulation.crash(at: .time(moment())) }
         try simulation.run(until: .seconds(3_600))
         simulation.setConnectivity(.online)
+        simulation.setBackground(false)
         simulation.resume()
         for hour in 2...30 {
             if simulation.options.mode != .auto { try simulation.drain() }

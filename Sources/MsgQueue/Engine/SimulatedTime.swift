@@ -56,55 +56,57 @@ package enum SimulatedTime {
     }
 }
 
-/// A queue over a store in memory, as a simulated process runs it.
-extension Engine {
-    package static func simulated(_ options: Options, _ clock: SimulatedClock, _ disk: SimulatedDisk) throws(QueueError) -> Engine {
-        var options = options
+/// A queue over a store in memory, as a simulated process runs it. Used by one thread.
+package struct SimulatedProcess {
+    package let engine: Engine
+    private let poll: PollHost
+    private let clock: SimulatedClock
+
+    package init(_ given: Options, _ clock: SimulatedClock, _ disk: SimulatedDisk) throws(QueueError) {
+        var (options, ports) = (given, clock.ports)
         options.callbacks = .poll
-        var ports = clock.ports
         ports.hasDescriptors = false
-        return try Engine(path: "", options: options, ports: ports, disk: disk)
+        engine = try Engine(path: "", options: options, ports: ports, disk: disk)
+        guard let poll = engine.poll else { throw QueueError(.internal, "a simulated queue is not polled") }
+        (self.poll, self.clock) = (poll, clock)
     }
 
     /// Runs what is due until `limit` (monotonic), which a callback may change, if nothing ends the process before.
     package func run(until limit: () -> Int64) throws(QueueError) {
-        context.lock.lock()
-        defer { context.lock.unlock() }
-        guard let poll, let clock = context.ports.simulated else { return }
-        try SimulatedTime.run(self, poll, clock, until: limit)
+        try engine.context.lock.withLock { () throws(QueueError) in try SimulatedTime.run(engine, poll, clock, until: limit) }
     }
 
     /// When a message or a drain has something due without a call (monotonic), apart from the care of the store; nil: never.
     package var nextDue: Int64? {
-        context.lock.withLock {
-            let now = context.ports.moment
-            if poll?.hasWork ?? false { return now.mono }
-            let due = min(driver.stepAt, drains.deadline, maintenance.expiryDeadline(now) ?? Int64.max)
+        engine.context.lock.withLock {
+            let now = engine.context.ports.moment
+            if poll.hasWork { return now.mono }
+            let due = min(engine.driver.stepAt, engine.drains.deadline, engine.maintenance.expiryDeadline(now) ?? Int64.max)
             return due == Int64.max ? nil : due
         }
     }
 
-    /// Passes every event to `receive` at once. Called under the engine's lock: it must not call the engine.
-    package func observe(_ observer: some EventObserver) { context.lock.withLock { events.observer = observer } }
+    /// Passes every event to `observer` at once. It is called under the engine's lock: it must not call the engine.
+    package func observe(_ observer: some EventObserver) { engine.context.lock.withLock { engine.events.observer = observer } }
 
     /// Ends the process now, as SIGKILL does: nothing more is written, and no caller gets an answer.
     package func kill() {
-        context.lock.withLock {
-            context.store.end()
-            context.phase = .closed
+        engine.context.lock.withLock {
+            engine.context.store.end()
+            engine.context.phase = .closed
         }
     }
 
     /// Frees what a killed queue holds. None of its functions may be running.
     package func dispose() {
         kill()
-        context.lock.withLock {
-            _ = (attempts.close(), events.close(), drains.close(), waits.close())
-            network.stop()
-            backups.close()
-            context.store.close(clean: false)
-            timer.close()
-            poll?.close()
+        engine.context.lock.withLock {
+            _ = (engine.attempts.close(), engine.events.close(), engine.drains.close(), engine.waits.close())
+            engine.network.stop()
+            engine.backups.close()
+            engine.context.store.close(clean: false)
+            engine.timer.close()
+            poll.close()
         }
     }
 }

@@ -124,15 +124,13 @@ final class Database {
         path = ":memory:"
         (lock, view, self.disk) = (nil, nil, disk)
         watch = FileWatch(path: path, descriptor: -1)
-        let image = try disk.open()
         handle = try Self.connect(path, "unix-none")
         hookFrames = .allocate(capacity: 1)
         hookFrames.initialize(to: 0)
         do throws(QueueError) {
-            try load(image)
+            try disk.attach(to: handle)
             try harden(lengthLimit)
             try set(["journal_mode=MEMORY", "synchronous=OFF"])
-            report(to: disk)
         } catch {
             close()
             throw error
@@ -363,7 +361,7 @@ final class Database {
         guard let disk, !isPoisoned else { return }
         rollback()
         (isPoisoned, hasEnded) = (true, true)
-        disk.end(serialized(), isStored: isStored)
+        disk.end(handle, isStored: isStored)
     }
 
     func rollback() {

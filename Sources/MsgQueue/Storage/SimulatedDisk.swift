@@ -25,7 +25,9 @@ package final class SimulatedDisk {
     package private(set) var commits = 0
     /// The process has ended. Whoever runs it opens the store again.
     package private(set) var isDown = false
-    /// The sequence numbers of the messages that the last commit of an ended process changed, if it was stored.
+    /// Whether the commit at which the process ended was stored.
+    package private(set) var isStored = false
+    /// The sequence numbers of the messages that this commit changed, if it was stored.
     package private(set) var changed: Set<Int64> = []
 
     private var image: [UInt8]?
@@ -37,7 +39,7 @@ package final class SimulatedDisk {
     private static let empty = Result { () throws(QueueError) in try StoreCreation.image(usesLog: false) }
 
     /// Returns the bytes of the store, for the process that opens it.
-    func open() throws(QueueError) -> [UInt8] {
+    private func open() throws(QueueError) -> [UInt8] {
         let bytes = if let image { image } else { try Self.empty.get() }
         image = bytes
         isDown = false
@@ -47,55 +49,45 @@ package final class SimulatedDisk {
     /// Called by a transaction that begins.
     func begin() { (writes, rows) = ([], []) }
 
-    func note(_ operation: Int32, _ table: String, _ row: Int64) {
-        let name = operation == SQLITE_INSERT ? "insert" : operation == SQLITE_DELETE ? "delete" : "update"
-        writes.insert(Write(table: table, operation: name))
-        if table == "message" { rows.insert(row) }
-    }
-
     func commit() -> Fate {
         commits += 1
         return fate(commits, writes)
     }
 
-    /// The process ends. `image`: what it has stored.
-    func end(_ image: [UInt8]?, isStored: Bool) {
+    /// The process ends, with what its connection has stored.
+    func end(_ handle: OpaquePointer, isStored: Bool) {
         guard !isDown else { return }
-        if let image { self.image = image }
-        changed = isStored ? rows : []
-        isDown = true
-    }
-}
-
-extension Database {
-    /// Returns the content of the database; nil: out of memory.
-    func serialized() -> [UInt8]? {
         var size: sqlite3_int64 = 0
-        guard let bytes = sqlite3_serialize(handle, "main", &size, 0) else { return nil }
-        defer { sqlite3_free(bytes) }
-        return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
+        if let bytes = sqlite3_serialize(handle, "main", &size, 0) {
+            image = Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
+            sqlite3_free(bytes)
+        }
+        (isDown, self.isStored) = (true, isStored)
+        changed = isStored ? rows : []
     }
 
-    /// Fills a database in memory, which nothing has used yet.
-    func load(_ image: [UInt8]) throws(QueueError) {
-        let size = Int64(image.count)
-        guard let bytes = sqlite3_malloc64(UInt64(image.count))?.assumingMemoryBound(to: UInt8.self) else {
+    /// Fills a database in memory, which nothing has used yet, and follows its changes. The disk must outlive it.
+    func attach(to handle: OpaquePointer) throws(QueueError) {
+        let bytes = try open()
+        guard let copy = sqlite3_malloc64(UInt64(bytes.count))?.assumingMemoryBound(to: UInt8.self) else {
             throw QueueError(.storage, "out of memory")
         }
-        image.withUnsafeBufferPointer { source in if let base = source.baseAddress { bytes.update(from: base, count: source.count) } }
+        bytes.withUnsafeBufferPointer { source in if let base = source.baseAddress { copy.update(from: base, count: source.count) } }
         // SQLite frees the bytes, also after an error.
-        let flags = UInt32(SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE)
-        let code = sqlite3_deserialize(handle, "main", bytes, size, size, flags)
-        guard code == SQLITE_OK else { throw error(code, "load a store in memory") }
-    }
-
-    /// Reports the changes of each transaction to the disk, which the database retains.
-    func report(to disk: SimulatedDisk) {
+        let (size, flags) = (Int64(bytes.count), UInt32(SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE))
+        let code = sqlite3_deserialize(handle, "main", copy, size, size, flags)
+        guard code == SQLITE_OK else { throw QueueError(.storage, "a store in memory cannot be loaded (SQLite \(code))") }
         sqlite3_update_hook(
             handle,
             { context, operation, _, table, row in
                 guard let context, let table else { return }
                 Unmanaged<SimulatedDisk>.fromOpaque(context).takeUnretainedValue().note(operation, String(cString: table), row)
-            }, Unmanaged.passUnretained(disk).toOpaque())
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    private func note(_ operation: Int32, _ table: String, _ row: Int64) {
+        let name = operation == SQLITE_INSERT ? "insert" : operation == SQLITE_DELETE ? "delete" : "update"
+        writes.insert(Write(table: table, operation: name))
+        if table == "message" { rows.insert(row) }
     }
 }
