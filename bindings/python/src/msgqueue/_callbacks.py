@@ -21,7 +21,7 @@ from ._poll_threads import PollThreads
 from .enums import Verdict
 from .events import Event
 from .models import Delivery, Report
-from .outcome import _SENT, Outcome
+from .outcome import Outcome, _sent
 
 Transport = Callable[[Delivery], Outcome]
 BatchTransport = Callable[[list[Delivery]], Sequence[Union[Outcome, None]]]
@@ -94,9 +94,10 @@ def _call_transport(context: int, delivery: Any, out: Any) -> int:  # noqa: ANN4
 
 
 def _call_batch_transport(context: int, deliveries: Any, count: int, outcomes: Any) -> None:  # noqa: ANN401 - pointers
+    plain = _sent()
     # If this raises, the outcomes stay UNKNOWN, as C made them: failures, never success.
     for index, outcome in enumerate(_send_batch(_registry.get(context), deliveries[:count])):
-        if outcome is _SENT or outcome.verdict is Verdict.PENDING:
+        if outcome is plain or outcome.verdict is Verdict.PENDING:
             # The other fields stay as C made them.
             outcomes[index].verdict = outcome.verdict
         else:

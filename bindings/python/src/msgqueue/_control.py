@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _arguments
@@ -16,6 +14,8 @@ from ._handle import Handle
 from .errors import ClosedError, Error
 
 if TYPE_CHECKING:
+    import tempfile
+
     from .console import Console
 
 logger = logging.getLogger("msgqueue")
@@ -26,7 +26,8 @@ class Control:
 
     def __init__(self, handle: Handle, store: str) -> None:
         self._handle = handle
-        self._store = str(Path(store).absolute())
+        # Absolute, without `pathlib`, whose import takes a tenth of the time of `import msgqueue`.
+        self._given = store if os.path.isabs(store) else os.path.join(os.getcwd(), store)  # noqa: PTH117, PTH118, PTH109
         self._lock = threading.RLock()
         # Where the socket is, or was last.
         self._place = ""
@@ -35,6 +36,10 @@ class Control:
         self._private: str | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._users = 0
+
+    @property
+    def _store(self) -> str:
+        return _absolute(self._given)
 
     def start_control(self, path: str | os.PathLike[str] | None = None) -> None:
         """Lets other programs of the same user, and of root, look into the queue and control it while it is open.
@@ -56,7 +61,7 @@ class Control:
             StorageError: No file descriptor or thread is left, or the disk is full.
         """
         given = None if path is None else _arguments.path(path)
-        place = f"{self._store}-control" if path is None else str(Path(path).absolute())
+        place = f"{self._store}-control" if path is None else _absolute(path)
         with self._changing():
             if not self._uses_private:
                 self._start(given, place)
@@ -122,8 +127,10 @@ class Control:
         with self._changing():
             self._require_open()
             if self._private is None:
+                import tempfile
+
                 directory = tempfile.TemporaryDirectory(prefix="msgqueue-")
-                self._private = str(Path(directory.name) / "control")
+                self._private = os.path.join(directory.name, "control")  # noqa: PTH118
                 self._directory = directory
             self._users += 1
             resources.callback(self._release)
@@ -182,3 +189,9 @@ class Control:
             self._start(_arguments.path(self._private), self._private)
         except Error:
             logger.warning("the consoles of %s cannot go on", self._store, exc_info=True)
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    from pathlib import Path
+
+    return str(Path(path).absolute())

@@ -6,7 +6,6 @@ import ctypes
 import os
 from collections.abc import Iterator
 from errno import ENOENT
-from pathlib import Path
 
 from . import _abi
 from .enums import Result
@@ -97,11 +96,12 @@ def _load() -> ctypes.CDLL:
 
 def _candidates() -> Iterator[str]:
     """Yields each place of the library: in a wheel, in a development tree, and where the system searches."""
-    package = Path(__file__).resolve().parent
-    yield str(package / _SONAME)
+    # Without `pathlib`, whose import takes longer than that of this package's modules.
+    package = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
+    yield os.path.join(package, _SONAME)  # noqa: PTH118
     # The package is ROOT/bindings/python/src/msgqueue.
-    for root in list(package.parents)[3:4]:
-        yield str(root / ".build" / "release" / _FILE)
+    root = os.path.normpath(os.path.join(package, *[os.pardir] * 4))  # noqa: PTH118
+    yield os.path.join(root, ".build", "release", _FILE)  # noqa: PTH118
     yield _SONAME
 
 

@@ -7,10 +7,9 @@ are those of the library.
 import ctypes
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Annotated, Any, Callable, Optional, TypedDict, Union
+from typing import Annotated, Any, Callable, NamedTuple, Optional, TypedDict, Union
 
 from . import _abi, _arguments
 from ._library import library
@@ -35,8 +34,7 @@ LARGEST_BODY = 256 << 20
 LARGEST_METADATA = 16 << 20
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option: its field in C, its conversions and its range."""
 
     field: str

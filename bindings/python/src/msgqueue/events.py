@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import Enum
 
+from ._values import Value, dataclass
 from .enums import Connectivity, EventKind, FailureKind, Link, Result, Status
 from .models import Counts, Failure, Prompt, Report
 
 
 @dataclass(frozen=True, repr=False)
-class Event:
+class Event(Value):
     """One event, reported after it is on disk. Fields that its kind does not have are None; see `EventKind`."""
 
     kind: EventKind
@@ -40,6 +40,8 @@ class Event:
 
     def __repr__(self) -> str:
         # For handlers such as `print`: one short line with the fields of this kind.
+        from dataclasses import fields
+
         parts = [self.kind.name]
         for entry in fields(self)[2:]:
             value = getattr(self, entry.name)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from ._arguments import Body, Duration, Time
+from ._values import Value, dataclass, field
 from .enums import (
     Arrival,
     AttemptOutcome,
@@ -23,7 +23,7 @@ from .enums import (
 
 
 @dataclass(frozen=True)
-class Draft:
+class Draft(Value):
     """A message for `MessageQueue.enqueue_batch`; the fields are the arguments of `MessageQueue.enqueue`."""
 
     body: Body
@@ -41,7 +41,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class RecordedDraft:
+class RecordedDraft(Value):
     """A message for `MessageQueue.record_batch`; the fields are the arguments of `MessageQueue.record`."""
 
     body: Body
@@ -54,7 +54,7 @@ class RecordedDraft:
 
 
 @dataclass(frozen=True)
-class Failure:
+class Failure(Value):
     """Why the last attempt of a message failed."""
 
     kind: FailureKind
@@ -75,7 +75,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Value):
     """Why a message is not sent yet."""
 
     code: Reason
@@ -92,7 +92,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Message:
+class Message(Value):
     """A message at the time of the call that returned it."""
 
     id: str
@@ -151,7 +151,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class Delivery(Value):
     """One message as the transport receives it."""
 
     id: str
@@ -174,7 +174,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempt(Value):
     """One attempt of a message."""
 
     number: int
@@ -191,7 +191,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Value):
     """Messages by status."""
 
     queued: int
@@ -209,7 +209,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Waiting(Value):
     """What the queued messages wait for. Each is counted once."""
 
     queued: int
@@ -227,7 +227,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class FailureGroup:
+class FailureGroup(Value):
     """The failed messages with the same kind and code of failure."""
 
     kind: FailureKind
@@ -245,7 +245,7 @@ class FailureGroup:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class Conversation(Value):
     """A conversation as a list of conversations shows it."""
 
     name: str
@@ -259,7 +259,7 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(Value):
     """What `check` and `salvage` found in a store."""
 
     sound: bool
@@ -279,7 +279,7 @@ class CheckReport:
 
 
 @dataclass(frozen=True)
-class BatchOptions:
+class BatchOptions(Value):
     """The limits of the batches that a batch transport receives."""
 
     max_messages: int = 100
@@ -305,7 +305,7 @@ class BatchOptions:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Value):
     """What a drain did."""
 
     stop: Stop
@@ -324,7 +324,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class Prompt(Value):
     """What a prompt of mode ASK asks about: what `drain` would send now.
 
     It does not count what is paused, scheduled for later, waits for a retry or an unmetered link, is blocked by a
@@ -347,7 +347,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class State:
+class State(Value):
     """The queue as a whole at the time of the call."""
 
     connectivity: Connectivity

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from . import _abi, _arguments
+from ._values import Value, dataclass
 from .enums import FailureKind, Status, Verdict
 from .errors import InvalidError
 
@@ -27,7 +28,7 @@ class Headers(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Value):
     """The outcome of an attempt. Make it with one of the class methods.
 
     `text` is for a developer. It is kept with the attempt, cut after 511 bytes (after 63 when the disk is
@@ -80,7 +81,7 @@ class Outcome:
         """
         # The most frequent outcome is made once.
         is_plain = cls is Outcome and type(code) is int and type(text) is str and not code and not text
-        return _SENT if is_plain and receipt is None else cls(Verdict.SENT, code=code, text=text, receipt=receipt)
+        return _sent() if is_plain and receipt is None else cls(Verdict.SENT, code=code, text=text, receipt=receipt)
 
     @classmethod
     def retry(
@@ -220,7 +221,10 @@ def _array_for_c(outcomes: Sequence[Outcome]) -> ctypes.Array[_abi.Outcome]:
     return array
 
 
-_SENT = Outcome(Verdict.SENT)
+@lru_cache(maxsize=1)
+def _sent() -> Outcome:
+    """Returns the outcome that most attempts have."""
+    return Outcome(Verdict.SENT)
 
 
 def _failure(kind: FailureKind) -> FailureKind:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ._values import Value, dataclass
 from .enums import Backoff, Exhausted
 from .errors import InvalidError
 
@@ -15,7 +15,7 @@ _DEFAULT_CAP = 3600.0
 
 
 @dataclass(frozen=True)
-class RetryPolicy:
+class RetryPolicy(Value):
     """The delays between attempts after a retryable failure, and what happens when they are used up.
 
     RetryPolicy()                                   mode AUTO: 5 s, 30 s, 2 min; ASK and MANUAL: no retry

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import datetime
 
 from . import _arguments
+from ._values import Value, dataclass
 from .enums import FailureKind
 from .errors import InvalidError
 
@@ -15,7 +15,7 @@ LATENCY_BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, ma
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Statistics(Value):
     """What a queue has done since it was opened."""
 
     opened: datetime
@@ -84,7 +84,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Minute:
+class Minute(Value):
     """What happened in one minute."""
 
     start: datetime
