@@ -565,9 +565,12 @@ TEST(H12_D9_a_receipt_without_any_room_is_refused) {
   uint64_t marked = 7;
   scene_begin_open(&scene);
   REQUIRE_OK(record_some(&scene, 200, NULL));
+  /* The first change after an opening fails before anything is written to the log, which would be flushed. */
+  scene_close(&scene);
+  scene_open(&scene);
   fault_error(scene.directory, 1, 1 << 30, ENOSPC);
   CHECK_RESULT(MSGQ_STORAGE, msgq_mark_up_to(scene.queue, "r198", MSGQ_STATUS_READ, &marked));
-  CHECK(strstr(msgq_error_detail(), "full") != NULL);
+  CHECK(strstr(msgq_error_detail(), "No space left") != NULL);
   CHECK_RESULT(MSGQ_STORAGE, msgq_mark_batch(scene.queue, (const char *[]) { "r0", "r2" }, 2, MSGQ_STATUS_READ, NULL));
   CHECK_RESULT(MSGQ_STORAGE, msgq_mark(scene.queue, "r0", MSGQ_STATUS_READ));
   CHECK(fault_errors() > 0);

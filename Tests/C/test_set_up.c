@@ -98,7 +98,7 @@ static void check_failures_of(const char *part, int error, bool crashed) {
     }
     points += failed > 0;
   }
-  CHECK(points >= 2);
+  CHECK(points >= (crashed ? 1 : 2)); /* after a crash the opening has prepared the file */
   snapshot_free(&before);
   scene_end(&scene);
 }

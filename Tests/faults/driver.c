@@ -544,7 +544,7 @@ static uint32_t size_of(struct driver *driver, bool big) {
 /* ------------------------------------------------------------------ scenes */
 
 static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads", "space",
-                                           "batches", "polled", "calls", "limits" };
+                                           "batches", "polled", "calls", "limits", "short" };
 
 const char *scene_name(enum scene scene) { return names[scene]; }
 
@@ -698,6 +698,7 @@ void scene_play_until(struct driver *driver, enum scene scene, unsigned length, 
     bool has_failed = driver->has_failed != NULL ? driver->has_failed() : shim_fired() > 0;
     if (has_failed && after_fault-- == 0) return;
     scene_step(driver, scene);
+    if (scene == SCENE_SHORT && driver->queue != NULL) driver_close(driver);
     if (scene == SCENE_VOLUME) {
       for (unsigned more = 0; more < 12 && driver->queue != NULL; more++) driver_enqueue(driver, more % 5, 200 + more * 30);
     }
@@ -716,5 +717,5 @@ void scene_play_until(struct driver *driver, enum scene scene, unsigned length, 
 
 void scene_play(struct driver *driver, enum scene scene, unsigned length) {
   scene_play_until(driver, scene, length, length);
-  driver_close(driver);
+  if (driver->queue != NULL) driver_close(driver);
 }

@@ -21,6 +21,7 @@ enum scene {
   SCENE_POLLED,   /* a queue without threads; the host polls when the descriptor is readable, or stops polling */
   SCENE_CALLS,    /* also the calls for many messages: replacements, retry_all, backup, salvage; a full queue drops; batches; pruning */
   SCENE_LIMITS,   /* the same with small limits of bytes and of the file, and a queue that refuses */
+  SCENE_SHORT,    /* the queue is opened for each call and closed after it */
   SCENES
 };
 

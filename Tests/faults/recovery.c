@@ -182,9 +182,9 @@ static struct tally run_killed(enum scene scene) {
 }
 
 int tool_recovery(void) {
-  static const enum scene scenes[] = { SCENE_MIX, SCENE_CALLS, SCENE_HISTORY, SCENE_BODIES, SCENE_VOLUME, SCENE_LIMITS, SCENE_BATCHES };
+  static const enum scene scenes[] = { SCENE_MIX, SCENE_CALLS, SCENE_SHORT, SCENE_HISTORY, SCENE_BODIES, SCENE_VOLUME, SCENE_LIMITS, SCENE_BATCHES };
   enum { all = sizeof scenes / sizeof scenes[0] };
-  size_t count = settings.full ? all : 2;
+  size_t count = settings.full ? all : 3;
   struct tally tally = { 0, 0, 0 };
   long images = settings.images > 0 ? settings.images : settings.full ? 1000 : 120;
   for (size_t index = 0; index < all; index++) {

@@ -128,9 +128,15 @@ enum Posix {
 
     /// Flushes a file. A failed flush is never repeated: the kernel may have dropped the pages.
     static func sync(_ descriptor: Int32, _ path: String) throws(QueueError) {
+        guard flush(descriptor) else { throw QueueError(.storage, "flushing \(path): \(lastError())") }
+    }
+
+    /// Flushes a file. Returns false, with `errno` set, when that failed.
+    static func flush(_ descriptor: Int32) -> Bool {
         while fdatasync(descriptor) != 0 {
-            guard errno == EINTR else { throw QueueError(.storage, "flushing \(path): \(lastError())") }
+            guard errno == EINTR else { return false }
         }
+        return true
     }
 
     /// Makes the names in the directory of a file durable. SQLite ignores errors of this; a store must not.
@@ -177,10 +183,19 @@ enum Posix {
         return false
     }
 
-    /// Removes a file that is no longer needed. One that is left is logged.
-    static func remove(_ path: String) {
-        guard unlink(path) != 0, errno != ENOENT else { return }
+    /// Removes a file that is no longer needed. One that is left is logged, and false is returned.
+    @discardableResult
+    static func remove(_ path: String) -> Bool {
+        guard unlink(path) != 0, errno != ENOENT else { return true }
         Log.warning("\(path) is not needed and could not be removed: \(lastError())")
+        return false
+    }
+
+    /// Truncates a file that could not be removed. One that keeps its content is logged.
+    static func empty(_ path: String) {
+        let descriptor = Glibc.open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return Log.warning("\(path) could not be truncated: \(lastError())") }
+        close(descriptor)
     }
 
     /// Removes a new file after an error. Returns that error, which says so if the file is left.

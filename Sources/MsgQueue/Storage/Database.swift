@@ -40,8 +40,8 @@ final class Database {
     /// The header of the log was overwritten, so the next commit must write one.
     private var isHeaderOverwritten = false
 
-    /// Opens the store itself. Opening writes nothing.
-    init(lock: StoreLock, lengthLimit: Int64) throws(QueueError) {
+    /// Opens the store itself. Opening writes nothing. `isLogNew`: there is no log yet.
+    init(lock: StoreLock, isLogNew: Bool, lengthLimit: Int64) throws(QueueError) {
         path = lock.path
         self.lock = lock
         (view, disk) = (nil, nil)
@@ -66,8 +66,10 @@ final class Database {
                     context?.assumingMemoryBound(to: Int32.self).pointee = frames
                     return SQLITE_OK
                 }, hookFrames)
-            guard WriteBuffer.install(handle) else { throw QueueError(.internal, "SQLite has no log of \(path) open") }
-            logDescriptor = try Posix.open(StorePath.log(of: path), O_RDONLY)
+            logDescriptor = try Posix.open(StorePath.log(of: path), O_RDWR)
+            guard WriteBuffer.install(handle, log: LogFlush(logDescriptor, isNew: isLogNew)) else {
+                throw QueueError(.internal, "SQLite has no log of \(path) open")
+            }
             let sizes = try statement("PRAGMA page_size")
             pageSize = try sizes.first { () throws(QueueError) in sizes.int(0) } ?? pageSize
             try readVacuumMode()
@@ -490,6 +492,25 @@ final class Database {
         isLogPrepared = false
         flushedFrames = 0
         if let lock { space.update(free: DiskReserve.freeBytes(lock.descriptor)) }
+        return true
+    }
+
+    /// Writes `change` of a page to the database file itself, durably. The log must contain a version of the page and be flushed: a crash may
+    /// leave a part of the page, which is then read from the log, as after a crash in a checkpoint. Returns false, without a change, when
+    /// `change` returns nil.
+    func rewritePage(_ number: UInt32, _ change: ([UInt8]) -> [UInt8]?) throws(QueueError) -> Bool {
+        guard let lock, number >= 1, !isPoisoned else { return false }
+        try checkFiles(thoroughly: true)
+        let offset = (Int64(number) - 1) * pageSize
+        let page = try Posix.read(lock.descriptor, at: offset, count: Int(pageSize), path)
+        guard let changed = change(page), changed.count == page.count else { return false }
+        guard changed != page else { return true }
+        defer { watch.record() }
+        try Posix.write(lock.descriptor, at: offset, changed, path)
+        guard Posix.flush(lock.descriptor) else {
+            isPoisoned = true
+            throw QueueError(.storage, "flushing \(path): \(Posix.lastError()); close the queue and open it again")
+        }
         return true
     }
 

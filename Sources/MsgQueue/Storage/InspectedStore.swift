@@ -6,7 +6,7 @@ final class InspectedStore {
     let lock: StoreLock
     private let opened: Opened
     /// The side record, or why it could not be read.
-    private let record: Result<SideRecord?, QueueError>
+    private let record: Result<SideRecord.Content, QueueError>
 
     var database: Database { opened.database }
     /// Only for reading rows: it was not started.
@@ -56,7 +56,7 @@ final class InspectedStore {
 
     // MARK: Opening
 
-    private static func readRecord(_ path: String) throws(QueueError) -> Result<SideRecord?, QueueError> {
+    private static func readRecord(_ path: String) throws(QueueError) -> Result<SideRecord.Content, QueueError> {
         do throws(QueueError) { return .success(try SideRecord.read(of: path)) } catch {
             guard !error.isUnopened else { throw error }
             return .failure(error)
@@ -216,7 +216,7 @@ final class InspectedStore {
     /// The last sequence number that was assigned; 0: it is not known exactly.
     var lastAssigned: Int64 {
         if let state, state.mark == .closed { return state.sequenceCeiling }
-        guard case .success(let record?) = record, opened.binding.matches(record) else { return 0 }
+        guard case .success(.whole(let record)) = record, opened.binding.matches(record) else { return 0 }
         return record.lastSequence
     }
 }

@@ -78,28 +78,20 @@ struct LogBinding {
 extension LostTail {
     /// Returns what a log has lost, by its side record; nil: nothing is missing.
     static func find(
-        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, lastSequence: Int64, record read: () throws(QueueError) -> SideRecord?
+        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, lastSequence: Int64,
+        record read: () throws(QueueError) -> SideRecord.Content
     ) throws(QueueError) -> LostTail? {
         let isNeeded = wasOpen || view.log.map { !$0.isEmpty } ?? false
         if !isNeeded {
-            // A closed store needs no log. One without a complete commit belongs to another store or is damaged, unless the record matches.
-            guard let log = view.log, log.size > 0 else { return nil }
-            guard let record = try read(), binding.matches(record) else {
-                throw QueueError(
-                    .corrupt,
-                    """
-                    \(log.path) has no complete transaction of \(view.path), which was closed cleanly: it belongs to another store or is \
-                    damaged. Nothing was changed; if the log is not needed, move it away
-                    """)
-            }
-            // The power may have failed when the log was started. Then only a durable part of it counts as lost.
-            guard record.base == binding.rawGeneration else { return nil }
+            if let log = view.log, log.size > 0 { try checkUnfinished(log, try read(), binding, of: view.path) }
+            return nil
         }
         let name = StorePath.log(of: view.path)
-        let record = try read()
-        guard let record, binding.matches(record) else {
+        let content = try read()
+        guard case .whole(let record) = content, binding.matches(record) else {
             guard wasOpen, view.log == nil || binding.rawGeneration != nil else { return nil }
             guard view.log == nil else {
+                if case .empty = content { return nil }
                 return LostTail(
                     first: lastSequence + 1, last: 0,
                     text: """
@@ -131,5 +123,25 @@ extension LostTail {
                 \(name) \(what): \(found) of \(record.frames) pages are intact. Messages with the sequences \(lastSequence + 1) to \
                 \(record.lastSequence) are missing
                 """)
+    }
+
+    /// Throws when a log without a complete commit, beside a closed store, belongs to another store or is damaged.
+    ///
+    /// Otherwise the power failed when the log was started, perhaps before the record was durable. Then nothing is lost, because a change is
+    /// reported as durable, and the record counts its pages, only after the database was marked as in use.
+    private static func checkUnfinished(
+        _ log: LogImage, _ content: SideRecord.Content, _ binding: LogBinding, of path: String
+    ) throws(QueueError) {
+        switch content {
+        case .empty, .damaged: return
+        case .whole(let record) where binding.matches(record) && (record.base != binding.rawGeneration || record.frames == 0): return
+        case .none, .whole:
+            throw QueueError(
+                .corrupt,
+                """
+                \(log.path) has no complete transaction of \(path), which was closed cleanly: it belongs to another store or is damaged. \
+                Nothing was changed; if the log is not needed, move it away
+                """)
+        }
     }
 }

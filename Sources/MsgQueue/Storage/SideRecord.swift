@@ -3,7 +3,8 @@ import Glibc
 /// The durable length of the log: one record of 64 bytes in the file `path-tail`. It is written after each flush of the log and is not
 /// flushed itself. A log that is shorter than its record has lost its end, which the log alone does not show.
 ///
-/// Before a checkpointed log is overwritten, the record is flushed with 0 frames: from then on a damaged or missing log is no loss.
+/// Before a checkpointed log is overwritten, the record is flushed with 0 frames: from then on a damaged or missing log is no loss. A new
+/// file, beside a new log, is not flushed: an empty one says the same.
 struct SideRecord: Equatable {
     /// The generation that the log started with, and the one of the database that it was started for.
     var generation: Int64
@@ -60,13 +61,24 @@ struct SideRecord: Equatable {
         Checksum.hash(UnsafeRawBufferPointer(rebasing: bytes[..<(size - 8)]), seed: magic)
     }
 
-    /// Reads the record of a store; nil: there is none, or it is damaged.
-    static func read(of path: String) throws(QueueError) -> SideRecord? {
+    /// What the file contains.
+    enum Content {
+        /// There is no file.
+        case none
+        /// The power failed before anything in it was durable: then no log was overwritten since the file was made.
+        case empty
+        case damaged
+        case whole(SideRecord)
+    }
+
+    /// Reads the record of a store.
+    static func read(of path: String) throws(QueueError) -> Content {
         let file = StorePath.tail(of: path)
-        guard try Posix.status(file) != nil else { return nil }
+        guard try Posix.status(file) != nil else { return .none }
         let descriptor = try Posix.open(file, O_RDONLY)
         defer { close(descriptor) }
-        return SideRecord(try Posix.read(descriptor, at: 0, count: size, file))
+        let bytes = try Posix.read(descriptor, at: 0, count: size, file)
+        return bytes.isEmpty ? .empty : SideRecord(bytes).map { .whole($0) } ?? .damaged
     }
 }
 
@@ -82,7 +94,7 @@ final class SideFile {
     var isOpen: Bool { descriptor >= 0 }
 
     /// The file was made by `open`.
-    private var isNew = false
+    private(set) var isNew = false
     /// What the file contained when it was opened.
     private var content: [UInt8] = []
 

@@ -78,6 +78,8 @@ package final class Store {
     private var isUnchecked = false
     /// This session has changed the store, and the database file is marked as in use.
     private var isMarked = false
+    /// The page of the table `state`; nil: the opening is not complete, and may still change the schema.
+    private var statePage: UInt32?
     /// The generation of the first log of this session.
     private let firstGeneration = Int64.random(in: 1...Int64.max)
     private let currentBoot: String
@@ -246,7 +248,7 @@ package final class Store {
                 try LogRewrite.run(lock.path, size: survey.logSize)
             }
         }
-        let database = try Database(lock: lock, lengthLimit: lengthLimit)
+        let database = try Database(lock: lock, isLogNew: !survey.hasLog, lengthLimit: lengthLimit)
         do throws(QueueError) { try database.limitLog(to: limit) } catch {
             database.close()
             throw error
@@ -265,6 +267,11 @@ package final class Store {
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
         try upgrade(survey, to: layout)
+        if let loss = survey.loss {
+            // The lost part of the log may have reserved sequence numbers.
+            let last = max(state.sequenceCeiling, loss.last).addingClamped(Self.sequenceBlock)
+            state.sequenceCeiling = min(last, MessageID.sequenceCeiling)
+        }
         nextSequence = state.sequenceCeiling + 1
         if survey.layout >= Layout.withTimes { try readTimes() }
         if survey.state == nil {
@@ -282,6 +289,7 @@ package final class Store {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
         if survey.needsCheck { check = BackgroundCheck(through: lastSequence, counted: messages) }
+        statePage = survey.statePage
     }
 
     /// Notes that the check found no damage. The next commit stores it.
@@ -470,11 +478,26 @@ package final class Store {
         if isFirst {
             isMarked = true
             // The database file itself must be marked as in use, so that a copy of it without its log is detected.
-            if !checkpoint(), durable { noteFlushed() }
+            if !markFile(), !checkpoint(), durable { noteFlushed() }
         } else if durable {
             noteFlushed()
         }
         if database.isLogOverdue { checkpoint() }
+    }
+
+    /// Marks the database file as in use without a checkpoint, after which the next change would start the log again, with two flushes. The
+    /// rest of the row stays as it was: the log was started for it. Returns false when a checkpoint must do it.
+    private func markFile() -> Bool {
+        guard let statePage, !database.isLogOverdue else { return false }
+        do throws(QueueError) {
+            if needsFlush { try database.flush() }
+            guard try database.rewritePage(statePage, StoreState.markingOpen) else { return false }
+            noteFlushed()
+            return true
+        } catch {
+            Log.warning("\(path): \(error.detail)")
+            return false
+        }
     }
 
     /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
@@ -548,8 +571,9 @@ package final class Store {
 
     // MARK: The log
 
-    /// Makes the side record and the file names durable, before the log is written from its start. Without the record, a log that a crash
-    /// left with pages but without a commit could belong to any store, and one that is overwritten could seem to be lost.
+    /// Makes the side record and the file names durable, before the log is written from its start. Without the record, a log that is
+    /// overwritten could seem to be lost, and without its file, a log that a crash left with pages but without a commit could belong to any
+    /// store.
     private func prepareLog() throws(QueueError) {
         do throws(QueueError) { try prepareSideRecord() } catch {
             let advice =
@@ -570,7 +594,8 @@ package final class Store {
         do throws(QueueError) {
             var first = record(frames: Int64(database.logFrames))
             if database.isLogFresh { (first.generation, first.base) = (firstGeneration, stateOnDisk.generation) }
-            try side.write(first, durable: true)
+            // A new file beside a new log may be empty after a power failure (`LostTail`).
+            try side.write(first, durable: !side.isNew || !database.isLogFresh)
             try database.watchFiles()
         } catch {
             side.undoOpen()
@@ -751,7 +776,8 @@ package final class Store {
         if clean, !isClosed { flushBeforeClose() }
         database.close()
         if isClosed, lock != nil {
-            Posix.remove(StorePath.log(of: path))
+            // A log that cannot be removed keeps no text.
+            if !Posix.remove(StorePath.log(of: path)) { Posix.empty(StorePath.log(of: path)) }
             side.remove()
         }
         lock?.release()
@@ -772,7 +798,7 @@ package final class Store {
         do throws(QueueError) { try flush() } catch { Log.error("\(path): \(error.detail)") }
     }
 
-    /// Marks the store as closed and empties the log. Returns true when the database contains everything.
+    /// Marks the store as closed and runs a checkpoint. Returns true when the database contains everything, so that the log can be removed.
     private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
         guard isMarked || unfoldedRows > 0 || state.mark != .closed || side.isOpen else { return true }
@@ -789,10 +815,11 @@ package final class Store {
                 state.totals = counters.totals
                 isMarked = true
                 try commit(durable: true)
-                guard emptyLog(database.truncateLog) else {
+                guard database.checkpoint() else {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }
+                database.adaptReserve(keeping: neededReserve, exactly: true)
                 return true
             } catch {
                 // The next open counts the messages again, which only takes time.

@@ -151,6 +151,23 @@ struct StoreState: Equatable {
         guard let state = StoreState(integers + absent, bootID) else { return nil }
         return (state, state.checksum == checksum)
     }
+
+    /// Returns the page with its row marked as in use and otherwise unchanged; nil: the row is damaged, or cannot be changed in its place.
+    static func markingOpen(_ page: [UInt8]) -> [UInt8]? {
+        guard let (found, isWhole) = read(page: page), isWhole else { return nil }
+        guard found.mark != .open else { return page }
+        guard let fields = TableLeaf.firstFields(page), fields.count > 19, fields[19].type == 6 else { return nil }
+        var (state, page) = (found, page)
+        state.mark = .open
+        switch fields[3].type {
+        case 9: page[fields[3].header] = 8  // The types of the numbers 1 and 0, which have no bytes.
+        case 1: page[fields[3].start] = 0
+        default: return nil
+        }
+        for index in 0..<8 { page[fields[19].start + index] = UInt8(truncatingIfNeeded: state.checksum >> Int64(56 - 8 * index)) }
+        guard let (result, isRight) = read(page: page), isRight, result == state else { return nil }
+        return page
+    }
 }
 
 /// Reads the first record of a leaf page of a table in SQLite's file format
@@ -163,7 +180,18 @@ enum TableLeaf {
         case other
     }
 
-    static func firstRecord(_ page: [UInt8]) -> [Value]? {
+    /// A value of a record: the place of its type in the record's header, the type, and the place of the value.
+    struct Field {
+        let header: Int
+        let type: Int64
+        let start: Int
+        let size: Int
+    }
+
+    static func firstRecord(_ page: [UInt8]) -> [Value]? { firstFields(page)?.map { value(of: $0, page) } }
+
+    /// Returns where the values of the first record are, which are inside the page.
+    static func firstFields(_ page: [UInt8]) -> [Field]? {
         guard page.count >= 512, page[0] == 0x0d, page[3] != 0 || page[4] != 0 else { return nil }
         var position = Int(page[8]) << 8 | Int(page[9])
         guard let payload = varint(page, &position), varint(page, &position) != nil, payload >= 0, payload <= page.count else { return nil }
@@ -171,37 +199,43 @@ enum TableLeaf {
         guard let headerSize = varint(page, &position), headerSize >= 1, headerSize <= payload,
             start + Int(headerSize) <= page.count, start + Int(payload) <= page.count
         else { return nil }
-        var types: [Int64] = []
+        var fields: [Field] = []
+        var place = start + Int(headerSize)
         while position < start + Int(headerSize) {
-            guard let type = varint(page, &position), type >= 0 else { return nil }
-            types.append(type)
-        }
-        var values: [Value] = []
-        for type in types {
-            let size: Int
-            switch type {
-            case 0, 8, 9: size = 0
-            case 1...4: size = Int(type)
-            case 5: size = 6
-            case 6, 7: size = 8
-            case 12...: size = Int((type - 12) / 2)
-            default: return nil
+            let header = position
+            guard let type = varint(page, &position), type >= 0, let size = size(ofType: type), size <= start + Int(payload) - place else {
+                return nil
             }
-            guard size <= start + Int(payload) - position else { return nil }
-            switch type {
-            case 0: values.append(.null)
-            case 8: values.append(.integer(0))
-            case 9: values.append(.integer(1))
-            case 1...6:
-                var number = UInt64(bitPattern: Int64(Int8(bitPattern: page[position])))
-                for byte in page[position + 1..<position + size] { number = number << 8 | UInt64(byte) }
-                values.append(.integer(Int64(bitPattern: number)))
-            case 13... where type % 2 == 1: values.append(.text(String(decoding: page[position..<position + size], as: UTF8.self)))
-            default: values.append(.other)
-            }
-            position += size
+            fields.append(Field(header: header, type: type, start: place, size: size))
+            place += size
         }
-        return values
+        return fields
+    }
+
+    private static func size(ofType type: Int64) -> Int? {
+        switch type {
+        case 0, 8, 9: 0
+        case 1...4: Int(type)
+        case 5: 6
+        case 6, 7: 8
+        case 12...: Int((type - 12) / 2)
+        default: nil
+        }
+    }
+
+    private static func value(of field: Field, _ page: [UInt8]) -> Value {
+        let bytes = page[field.start..<field.start + field.size]
+        switch field.type {
+        case 0: return .null
+        case 8: return .integer(0)
+        case 9: return .integer(1)
+        case 1...6:
+            var number = UInt64(bitPattern: Int64(Int8(bitPattern: bytes[field.start])))
+            for byte in bytes.dropFirst() { number = number << 8 | UInt64(byte) }
+            return .integer(Int64(bitPattern: number))
+        case 13... where field.type % 2 == 1: return .text(String(decoding: bytes, as: UTF8.self))
+        default: return .other
+        }
     }
 
     static func varint(_ bytes: [UInt8], _ position: inout Int) -> Int64? {

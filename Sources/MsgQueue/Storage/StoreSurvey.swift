@@ -3,6 +3,8 @@ import Glibc
 /// The condition of a store, determined by reading before anything in it is changed.
 struct StoreSurvey {
     let layout: Int64
+    /// The page of the table `state`.
+    let statePage: UInt32
     /// nil: the row is damaged and is to be rebuilt.
     let state: StoreState?
     /// The number of frames in complete commits of the log.
@@ -59,7 +61,8 @@ extension StoreSurvey {
         let lacksPriorityIndex = try checkObjects(database, layout, own)
         var state = try StoreState.read(database, ofLayout: layout)
         let log = view.log
-        let binding = try LogBinding(view, page: try statePage(database))
+        let statePage = try statePage(database)
+        let binding = try LogBinding(view, page: statePage)
         if let log, !log.isEmpty { try binding.check(log, path) }
         let wasOpen = binding.isRawOpen ?? (state?.mark != .closed && state?.mark != .copied)
         let (last, isPossible) = try lastSequence(database)
@@ -79,9 +82,9 @@ extension StoreSurvey {
         if needsCheck { try FreePages.check(view) }
         if let state, !needsIndexes, view.pages <= smallStore { needsIndexes = try !derivedFits(database, state, layout) }
         return StoreSurvey(
-            layout: layout, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0, hasLog: log != nil,
-            isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes,
-            lacksPriorityIndex: lacksPriorityIndex, needsCheck: needsCheck)
+            layout: layout, statePage: statePage, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0,
+            hasLog: log != nil, isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss,
+            needsIndexes: needsIndexes, lacksPriorityIndex: lacksPriorityIndex, needsCheck: needsCheck)
     }
 
     /// Throws if these are not the tables of a store, with their columns, or if an index has another condition. Returns whether the index of

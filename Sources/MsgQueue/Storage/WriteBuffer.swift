@@ -22,13 +22,15 @@ struct WriteBuffer {
     private var end: Int64?
     /// The page that is written next ends a commit.
     private var isCommit = false
+    /// nil: this is not the log.
+    private var log: LogFlush?
 
-    /// Replaces the methods of the database's file and of the log's. Returns false when SQLite has no log open.
-    static func install(_ database: OpaquePointer) -> Bool {
-        install(database, SQLITE_FCNTL_FILE_POINTER) && install(database, SQLITE_FCNTL_JOURNAL_POINTER)
+    /// Replaces the methods of the database's file and of the log's. Returns false when SQLite has no log open. `log`: how its log is flushed.
+    static func install(_ database: OpaquePointer, log: LogFlush) -> Bool {
+        install(database, SQLITE_FCNTL_FILE_POINTER, nil) && install(database, SQLITE_FCNTL_JOURNAL_POINTER, log)
     }
 
-    private static func install(_ database: OpaquePointer, _ pointer: Int32) -> Bool {
+    private static func install(_ database: OpaquePointer, _ pointer: Int32, _ log: LogFlush?) -> Bool {
         var file: UnsafeMutablePointer<sqlite3_file>?
         guard sqlite3_file_control(database, "main", pointer, &file) == SQLITE_OK, let file,
             let system = file.pointee.pMethods
@@ -38,19 +40,23 @@ struct WriteBuffer {
         methods.xRead = { file, target, amount, offset in WriteBuffer.with(file) { $0.read($1, target, amount, offset) } }
         methods.xWrite = { file, source, amount, offset in WriteBuffer.with(file) { $0.write($1, source, amount, offset) } }
         methods.xTruncate = { file, size in
-            WriteBuffer.flushed(file) { system, file in WriteBuffer.truncate(system, file, size) }
+            WriteBuffer.flushed(file) { buffer, file in buffer.truncate(file, size) }
         }
-        methods.xSync = { file, flags in WriteBuffer.flushed(file) { system, file in system.xSync?(file, flags) } }
-        methods.xFileSize = { file, size in WriteBuffer.flushed(file) { system, file in system.xFileSize?(file, size) } }
+        methods.xSync = { file, flags in WriteBuffer.flushed(file) { buffer, file in buffer.sync(file, flags) } }
+        methods.xFileSize = { file, size in
+            WriteBuffer.flushed(file) { buffer, file in buffer.system.pointee.xFileSize?(file, size) }
+        }
         let own = UnsafeMutablePointer<WriteBuffer>.allocate(capacity: 1)
         own.initialize(
-            to: WriteBuffer(methods: methods, system: system, bytes: .allocate(byteCount: capacity, alignment: 4096)))
+            to: WriteBuffer(methods: methods, system: system, bytes: .allocate(byteCount: capacity, alignment: 4096), log: log))
         file.pointee.pMethods = UnsafeRawPointer(own).assumingMemoryBound(to: sqlite3_io_methods.self)
         return true
     }
 
-    private init(methods: sqlite3_io_methods, system: UnsafePointer<sqlite3_io_methods>, bytes: UnsafeMutableRawPointer) {
-        (self.methods, self.system, self.bytes) = (methods, system, bytes)
+    private init(
+        methods: sqlite3_io_methods, system: UnsafePointer<sqlite3_io_methods>, bytes: UnsafeMutableRawPointer, log: LogFlush?
+    ) {
+        (self.methods, self.system, self.bytes, self.log) = (methods, system, bytes, log)
     }
 
     // MARK: The methods of the file
@@ -66,20 +72,25 @@ struct WriteBuffer {
         return body(&own.pointee, file)
     }
 
-    /// Calls a method of the system after the buffer was written.
-    private static func flushed(_ file: File?, _ body: (sqlite3_io_methods, File) -> Int32?) -> Int32 {
+    /// Calls a method after the buffer was written.
+    private static func flushed(_ file: File?, _ body: (inout WriteBuffer, File) -> Int32?) -> Int32 {
         with(file) { buffer, file in
             let code = buffer.flush(file)
-            return code == SQLITE_OK ? body(buffer.system.pointee, file) ?? SQLITE_IOERR : code
+            return code == SQLITE_OK ? body(&buffer, file) ?? SQLITE_IOERR : code
         }
     }
 
     /// Truncates the file. SQLite truncates the database after each checkpoint, mostly to the size that it has. That would only release the
     /// blocks that are reserved after its end.
-    private static func truncate(_ system: sqlite3_io_methods, _ file: File, _ size: Int64) -> Int32? {
+    private mutating func truncate(_ file: File, _ size: Int64) -> Int32? {
         var present: sqlite3_int64 = 0
-        if system.xFileSize?(file, &present) == SQLITE_OK, present == size { return SQLITE_OK }
-        return system.xTruncate?(file, size)
+        if system.pointee.xFileSize?(file, &present) == SQLITE_OK, present == size { return SQLITE_OK }
+        log?.isChanged = true
+        return system.pointee.xTruncate?(file, size)
+    }
+
+    private mutating func sync(_ file: File, _ flags: Int32) -> Int32? {
+        log != nil ? log?.run(end: end) : system.pointee.xSync?(file, flags)
     }
 
     private static func close(_ file: File?) -> Int32 {
@@ -142,11 +153,40 @@ struct WriteBuffer {
 
     /// Writes to the file. SQLite reports a full disk as SQLITE_FULL, but a quota and a limit of the size of files as an error of the disk,
     /// after which it would be unknown what was written. (The system's error must be asked here: SQLite loses that of a commit.)
-    private func writeThrough(_ file: File, _ source: UnsafeRawPointer, _ amount: Int32, _ offset: Int64) -> Int32 {
+    private mutating func writeThrough(_ file: File, _ source: UnsafeRawPointer, _ amount: Int32, _ offset: Int64) -> Int32 {
+        log?.isChanged = true
         let code = system.pointee.xWrite?(file, source, amount, offset) ?? SQLITE_IOERR
         guard code & 0xff == SQLITE_IOERR else { return code }
         var error: Int32 = 0
         guard system.pointee.xFileControl?(file, SQLITE_FCNTL_LAST_ERRNO, &error) == SQLITE_OK else { return code }
         return Posix.isFull(error) ? SQLITE_FULL : code
+    }
+}
+
+/// The flushes of the log: those that SQLite asks for, without the ones that make nothing durable.
+///
+/// SQLite would flush the directory with the first one, and ignore an error. `Database.watchFiles` has done it before.
+struct LogFlush {
+    /// Of the log, open for writing; borrowed.
+    private let descriptor: Int32
+    /// The log has no frame of an earlier log: this connection made the file, and nothing in it was flushed.
+    private var isNew: Bool
+    /// Something was written since the last successful flush.
+    fileprivate(set) var isChanged = true
+
+    init(_ descriptor: Int32, isNew: Bool) { (self.descriptor, self.isNew) = (descriptor, isNew) }
+
+    /// Flushes the log, whose last write ended at `end`. Returns SQLite's code.
+    fileprivate mutating func run(end: Int64?) -> Int32 {
+        // A checkpoint flushes the log again after its last commit.
+        guard isChanged else { return SQLITE_OK }
+        // SQLite flushes the header before the first frame, because frames behind an earlier header could be taken for those of the earlier
+        // log. In a new file there are none, and the flush of the first commit covers the header.
+        let isHeader = isNew && end == Int64(LogImage.headerSize)
+        isNew = false
+        guard !isHeader else { return SQLITE_OK }
+        guard Posix.flush(descriptor) else { return SQLITE_IOERR | (4 << 8) }  // SQLITE_IOERR_FSYNC
+        isChanged = false
+        return SQLITE_OK
     }
 }
