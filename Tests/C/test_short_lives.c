@@ -1,6 +1,7 @@
 /* Programs that live a moment: what opening an existing store, one change and closing cost, and what they leave. */
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -41,16 +42,21 @@ TEST_ALONE(F12_each_further_message_takes_one_flush) {
   scene_end(&scene);
 }
 
-/* The log is removed, not truncated: the one truncation adapts what is reserved beyond the end of the database. */
-TEST_ALONE(F12_the_close_truncates_no_log) {
+/* The log is removed, not truncated; one truncation gives the reserve back. */
+TEST_ALONE(F12_a_closed_store_occupies_no_more_than_its_size) {
   struct scene scene;
+  struct stat status;
   scene_begin(&scene);
   for (unsigned number = 1; number <= 3; number++) {
     scene_open(&scene);
     put_numbered(&scene, number, number);
+    REQUIRE(stat(scene.path, &status) == 0);
+    CHECK((int64_t)status.st_blocks * 512 >= status.st_size + (64 << 10));
     atomic_store(&fault_truncations, 0);
     scene_close(&scene);
     CHECK_NUMBER(1, atomic_load(&fault_truncations));
+    REQUIRE(stat(scene.path, &status) == 0);
+    CHECK((int64_t)status.st_blocks * 512 <= status.st_size + (8 << 10));
   }
   scene_end(&scene);
 }

@@ -571,13 +571,30 @@ final class Database {
             if !reserve.trim(lock.descriptor, size: size, allocated: allocated, bytes: kept, loosely: loosely) {
                 Log.warning("\(path): reserved space could not be released: \(Posix.lastError())")
             }
-            do throws(QueueError) { try reserveSpace(for: 0, keeping: kept) } catch {
-                // The next enqueue tries again and reports the error.
-                reserve.allocateAvailable(lock.descriptor, size: size, bytes: kept)
-                watch.recordTimes()
-            }
+            beginReserve(keeping: kept)
         } catch {
             Log.warning("\(path): the reserved space could not be adapted: \(error.detail)")
+        }
+    }
+
+    /// Reserves `kept` bytes, or as much of it as is free, unless something is reserved already.
+    func beginReserve(keeping kept: Int64) {
+        do throws(QueueError) { try reserveSpace(for: 0, keeping: kept) } catch {
+            // The next enqueue tries again and reports the error.
+            guard let lock, let status = try? Posix.status(lock.descriptor, path) else { return }
+            reserve.allocateAvailable(lock.descriptor, size: Int64(status.st_size), bytes: kept)
+            watch.recordTimes()
+        }
+    }
+
+    /// Releases what is reserved and not needed in a closed store, whose messages need `kept` bytes on a full disk.
+    func endReserve(keeping kept: Int64) {
+        guard let lock else { return }
+        do throws(QueueError) {
+            let status = try Posix.status(lock.descriptor, path)
+            try reserve.end(lock.descriptor, size: Int64(status.st_size), allocated: Int64(status.st_blocks) * 512, keeping: kept)
+        } catch {
+            Log.warning("\(path): reserved space could not be released: \(error.detail)")
         }
     }
 

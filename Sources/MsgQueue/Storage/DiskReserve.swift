@@ -59,7 +59,7 @@ struct DiskReserve {
     mutating func allocateAvailable(_ descriptor: Int32, size: Int64, bytes: Int64) {
         var (taken, part) = (Int64(0), bytes)
         while part >= Self.page {
-            if platform_allocate(descriptor, size, taken + part) == 0 { taken += part }
+            if taken + part <= bytes, platform_allocate(descriptor, size, taken + part) == 0 { taken += part }
             part /= 2
         }
         if taken > 0 { isGone = false }
@@ -73,6 +73,15 @@ struct DiskReserve {
         let half = (allocated - size) / 2 / Self.page * Self.page
         isGone = half < 4 * Self.page || platform_allocate(descriptor, size, half) != 0
         return true
+    }
+
+    /// Releases what a closed store does not keep: all of it where there is plenty of free space, otherwise all but `kept` bytes.
+    mutating func end(_ descriptor: Int32, size: Int64, allocated: Int64, keeping needed: Int64) throws(QueueError) {
+        let kept = Self.freeBytes(descriptor) > Self.plenty ? 0 : needed
+        // The blocks of the file itself end with a page.
+        guard allocated - size > kept + Self.page else { return }
+        guard ftruncate(descriptor, off_t(size)) == 0 else { throw QueueError(.storage, Posix.lastError()) }
+        if kept > 0 { allocateAvailable(descriptor, size: size, bytes: kept) }
     }
 
     /// Free bytes of the file system; 0: unknown.

@@ -493,6 +493,7 @@ package final class Store {
             if needsFlush { try database.flush() }
             guard try database.rewritePage(statePage, StoreState.markingOpen) else { return false }
             noteFlushed()
+            database.beginReserve(keeping: neededReserve)
             return true
         } catch {
             Log.warning("\(path): \(error.detail)")
@@ -698,6 +699,9 @@ package final class Store {
     private static let (leastReserve, bodyReserve): (Int64, Int64) = (192 << 10, 4 << 20)
     private static let reservePerUnsent: Int64 = 256
 
+    /// What a closed store keeps where little space is free, so that its messages can be sent after it is opened on a full disk.
+    private var reserveOfClosed: Int64 { counters.totals.queued > 0 || counters.totals.failed > 0 ? neededReserve : 0 }
+
     /// Bytes that the fold writes: for each row four times the name of the conversation, in pages at least half full, and numbers.
     private var foldReserve: Int64 {
         counters.unfolded.reduce(0) { sum, entry in
@@ -819,7 +823,7 @@ package final class Store {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }
-                database.adaptReserve(keeping: neededReserve, exactly: true)
+                database.endReserve(keeping: reserveOfClosed)
                 return true
             } catch {
                 // The next open counts the messages again, which only takes time.
