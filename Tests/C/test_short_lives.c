@@ -1,5 +1,6 @@
 /* Programs that live a moment: what opening an existing store, one change and closing cost, and what they leave. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -114,5 +115,44 @@ TEST(F12_sequence_numbers_of_a_lost_log_are_not_used_again) {
   REQUIRE_OK(msgq_get(scene.queue, "m4", &message));
   CHECK(message->sequence > 6);
   msgq_message_free(message);
+  scene_end(&scene);
+}
+
+static int64_t size_of(const struct scene *scene) {
+  struct stat status;
+  REQUIRE(stat(scene->path, &status) == 0);
+  return status.st_size;
+}
+
+static void fill(struct scene *scene, const char *conversation, size_t count) {
+  static char body[1000];
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  REQUIRE(drafts != NULL);
+  memset(body, 'x', sizeof body);
+  for (size_t index = 0; index < count; index++) {
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].conversation = conversation;
+    drafts[index].body = body;
+    drafts[index].body_size = sizeof body;
+  }
+  REQUIRE_OK(msgq_enqueue_batch(scene->queue, drafts, count, NULL));
+  free(drafts);
+}
+
+/* The close does not rewrite a large file. The next session gives the free space back in steps, without a change of its own. */
+TEST(F12_space_that_a_close_leaves_is_given_back_later) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  fill(&scene, "kept", 1500);
+  fill(&scene, "gone", 4000);
+  REQUIRE_OK(msgq_clear(scene.queue, "gone"));
+  scene_close(&scene);
+  CHECK(size_of(&scene) > 8000000);
+  scene_open(&scene);
+  AWAIT(size_of(&scene) < 4000000);
+  CHECK_NUMBER(1500, counts_of(&scene, NULL).queued);
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK_NUMBER(1500, counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }

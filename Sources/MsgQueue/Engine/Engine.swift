@@ -100,6 +100,7 @@ package final class Engine: @unchecked Sendable {
             context.core.scheduler.hold(until: due.end(context.core.opening), context.core.opening.moment)
         }
         try maintenance.findExpiry()
+        try maintenance.findFreeSpace()
         context.core.scheduler.opened(
             through: store.lastSequence, hasPriorities: try store.hasPriorities(), context.core.opening.moment)
         guard context.options.finalFailure == .block else { return }

@@ -46,6 +46,14 @@ final class Maintenance {
         if nextExpiry < context.ports.earliest { clock.hasUnknownExpiry() }
     }
 
+    /// Plans to give back free space that the last session left, when the queue is opened.
+    func findFreeSpace() throws(QueueError) {
+        guard store.canVacuumInSteps else { return }
+        let space = try store.space()
+        guard vacuum.pages(file: space.file, free: space.free) != nil else { return }
+        vacuum.wait(context.ports.mono(), commits: store.commits)
+    }
+
     /// Notes that a queued message expires at this wall time.
     func expires(at time: Int64) {
         nextExpiry = min(nextExpiry, time)

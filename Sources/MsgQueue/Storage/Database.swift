@@ -606,8 +606,8 @@ final class Database {
     }
 
     /// In pages. Closing runs VACUUM when more than half of the file and more than `unused` pages are free. With more than `rest` pages in
-    /// use it would take too long.
-    private static let (unused, rest): (Int64, Int64) = (256, 8192)
+    /// use it would take longer than 20 ms, and the next session gives the space back in steps. A store that cannot do that may have more.
+    private static let (unused, rest, restWithoutSteps): (Int64, Int64, Int64) = (256, 256, 8192)
 
     /// Returns free pages to the file system, if that is worthwhile. After a failure the file keeps them. Not inside a transaction.
     /// A store that cannot vacuum in steps can do so afterwards. Returns true when the file was rewritten, with its indexes.
@@ -616,7 +616,8 @@ final class Database {
         do throws(QueueError) {
             let free = try freePages()
             let used = try pageCount() - free
-            guard free > Self.unused, free > used, used <= Self.rest else { return false }
+            let most = canVacuumInSteps ? Self.rest : Self.restWithoutSteps
+            guard free > Self.unused, free > used, used <= most else { return false }
             if !canVacuumInSteps { try execute("PRAGMA auto_vacuum=INCREMENTAL") }
             // VACUUM attaches a temporary database.
             sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)
