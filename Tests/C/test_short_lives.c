@@ -1,5 +1,6 @@
 /* Programs that live a moment: what opening an existing store, one change and closing cost, and what they leave. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,6 +41,20 @@ TEST_ALONE(F12_each_further_message_takes_one_flush) {
   atomic_store(&fault_syncs, 0);
   put_numbered(&scene, 5, 24);
   CHECK_NUMBER(20, atomic_load(&fault_syncs));
+  scene_end(&scene);
+}
+
+/* A schema whose definitions are those of a new store is not examined again, statement by statement. The timer thread prepares some as well. */
+TEST_ALONE(F12_open_enqueue_and_close_prepare_few_statements) {
+  struct scene scene;
+  scene_begin(&scene);
+  close_after(&scene, 1, 3);
+  atomic_store(&fault_prepares, 0);
+  scene_open(&scene);
+  put_numbered(&scene, 4, 4);
+  scene_close(&scene);
+  int prepares = atomic_load(&fault_prepares);
+  if (!CHECK(prepares > 20 && prepares <= 65)) fprintf(stderr, "  %d statements\n", prepares);
   scene_end(&scene);
 }
 

@@ -91,15 +91,11 @@ extension StoreSurvey {
     /// priorities is missing.
     @discardableResult
     static func checkObjects(_ database: Database, _ layout: Int64, _ own: Layout) throws(QueueError) -> Bool {
-        var names: [String] = []
-        let statement = try database.statement("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
-        try statement.forEach { () throws(QueueError) in
-            names.append(statement.text(0))
-            return true
-        }
+        let (names, checksum) = try schema(of: database)
         guard own.hasObjects(names, of: layout) else {
             throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
         }
+        guard checksum != Schema.checksum else { return false }
         var statements = [
             "SELECT \(MessageColumn.list(ofLayout: layout)) FROM message",
             "SELECT \(ConversationColumn.list(ofLayout: layout)) FROM conversation",
@@ -110,11 +106,27 @@ extension StoreSurvey {
         for part in Derived.all(ofLayout: layout) where part.isIndex && names.contains(part.name.text) {
             if let entries = part.entries { statements.append("SELECT 1 FROM \(entries.text)") }
         }
-        // A damaged schema is found by preparing what uses all of it.
+        // The schema of an earlier build, or a damaged one, which is found by preparing what uses all of it.
         for sql in statements {
             do throws(QueueError) { try Statement(sql, database).finalize() } catch { throw asDamage(error, of: database.path) }
         }
         return !names.contains(Schema.priorityIndexName)
+    }
+
+    /// Returns the names of the objects, sorted, and a checksum of their definitions.
+    static func schema(of database: Database) throws(QueueError) -> (names: [String], checksum: UInt64) {
+        var (names, checksum) = ([String](), Checksum())
+        let statement = try database.statement(
+            """
+            SELECT name, type || ' ' || tbl_name || ' ' || ifnull(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name
+            """)
+        try statement.forEach { () throws(QueueError) in
+            names.append(statement.text(0))
+            checksum.add(statement.text(0))
+            checksum.add(statement.text(1))
+            return true
+        }
+        return (names, checksum.value)
     }
 
     static func statePage(_ database: Database) throws(QueueError) -> UInt32 {

@@ -1,9 +1,12 @@
 #include "faults.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -93,6 +96,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 }
 
 atomic_bool fault_sync;
+atomic_int fault_prepares;
 atomic_int fault_syncs;
 atomic_int fault_syncs_to_fail;
 
@@ -178,6 +182,21 @@ static int sync_file(long call, int descriptor) {
 
 int fdatasync(int descriptor) { return sync_file(SYS_fdatasync, descriptor); }
 int fsync(int descriptor) { return sync_file(SYS_fsync, descriptor); }
+
+typedef int prepare_function(sqlite3 *, const char *, int, unsigned, sqlite3_stmt **, const char **);
+
+int sqlite3_prepare_v3(sqlite3 *database, const char *sql, int size, unsigned flags, sqlite3_stmt **statement, const char **tail) {
+  static _Atomic(prepare_function *) next;
+  prepare_function *function = atomic_load(&next);
+  if (function == NULL) {
+    void *found = dlsym(RTLD_NEXT, "sqlite3_prepare_v3");
+    if (found == NULL) abort();
+    memcpy(&function, &found, sizeof function);
+    atomic_store(&next, function);
+  }
+  atomic_fetch_add(&fault_prepares, 1);
+  return function(database, sql, size, flags, statement, tail);
+}
 
 static ssize_t read_file(int descriptor, void *bytes, size_t size, off_t offset) {
   char path[512];

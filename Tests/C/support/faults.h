@@ -28,6 +28,9 @@ extern atomic_bool fault_sync;
 /* The number of calls of ftruncate in this process, including those of the library. */
 extern atomic_int fault_truncations;
 
+/* The number of statements that were prepared in this process, including those of the library. */
+extern atomic_int fault_prepares;
+
 /* The next calls of send in this process, including those of the library, that fail with ENOBUFS. */
 extern atomic_int fault_sends;
 

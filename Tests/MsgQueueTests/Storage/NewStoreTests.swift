@@ -52,6 +52,11 @@ import Testing
         #expect(tables.isEmpty, "every table is strict")
     }
 
+    @Test func F12_the_checksum_of_the_schema_is_that_of_a_new_store() throws {
+        let bench = try StoreBench()
+        #expect(try StoreSurvey.schema(of: bench.store.database).checksum == Schema.checksum)
+    }
+
     /// A salvage of a store with a damaged schema looks for the tables in these pages.
     @Test(arguments: [
         (
