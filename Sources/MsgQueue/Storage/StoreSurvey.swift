@@ -30,7 +30,7 @@ extension StoreSurvey {
     init(inMemory database: Database) throws(QueueError) {
         let state = try StoreState.read(database, ofLayout: Layout.current.version)
         self.init(
-            layout: Layout.current.version, state: state, logFrames: 0, logSize: 0, hasLog: false, isHeaderReady: true,
+            layout: Layout.current.version, statePage: 0, state: state, logFrames: 0, logSize: 0, hasLog: false, isHeaderReady: true,
             wasOpen: state?.mark == .open, loss: nil, needsIndexes: false, lacksPriorityIndex: false, needsCheck: false)
     }
 
