@@ -82,17 +82,17 @@ class Commands:
         _drafts.fill(
             draft,
             body,
-            conversation,
-            metadata,
-            id,
-            not_before,
-            delay,
-            expires_at,
-            unmetered_only,
-            replace_key,
-            priority,
-            time,
-            expiry,
+            conversation=conversation,
+            metadata=metadata,
+            id=id,
+            not_before=not_before,
+            delay=delay,
+            expires_at=expires_at,
+            unmetered_only=unmetered_only,
+            replace_key=replace_key,
+            priority=priority,
+            time=time,
+            expiry=expiry,
         )
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
@@ -110,7 +110,10 @@ class Commands:
         Raises:
             Error: As `enqueue`; the detail about one of several drafts begins with its index, from 0.
         """
-        array = _drafts.array(drafts)
+        return self.enqueue_array(_drafts.array(drafts))
+
+    def enqueue_array(self, array: ctypes.Array[_abi.Draft]) -> builtins.list[str]:
+        """Stores drafts for C as `enqueue_batch` does."""
         ids = (_abi.IdBuffer * len(array))()
         self._handle.check(self._handle.lib.msgq_enqueue_batch(self._handle.pointer, array, len(array), ids))
         return [entry.value.decode() for entry in ids]
@@ -155,17 +158,15 @@ class Commands:
         _drafts.fill(
             draft,
             b"",
-            conversation,
-            metadata,
-            None,
-            not_before,
-            delay,
-            expires_at,
-            unmetered_only,
-            None,
-            priority,
-            time,
-            expiry,
+            conversation=conversation,
+            metadata=metadata,
+            not_before=not_before,
+            delay=delay,
+            expires_at=expires_at,
+            unmetered_only=unmetered_only,
+            priority=priority,
+            time=time,
+            expiry=expiry,
         )
         given = _drafts.bodies(bodies)
         count = len(given)
@@ -214,7 +215,7 @@ class Commands:
             UnknownError: Whether it is stored is not known.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, body, conversation, metadata, id, None, None, None, False, None, 0, time=time)
+        _drafts.fill(draft, body, conversation=conversation, metadata=metadata, id=id, time=time)
         name = _arguments.text("sender", sender)
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_record(self._handle.pointer, draft, name, out))

@@ -24,19 +24,23 @@ _MADE_ID = struct.Struct(f"36s{_abi.ID_SIZE - 36}x")
 def fill(
     target: _abi.Draft,
     body: object,
-    conversation: object,
-    metadata: Mapping[str, str] | None,
-    id: object,
-    not_before: object,
-    delay: object,
-    expires_at: object,
-    unmetered_only: object,
-    replace_key: object,
-    priority: object,
+    *,
+    conversation: object = "",
+    metadata: Mapping[str, str] | None = None,
+    id: object = None,
+    not_before: object = None,
+    delay: object = None,
+    expires_at: object = None,
+    unmetered_only: object = False,
+    replace_key: object = None,
+    priority: object = 0,
     time: object = None,
     expiry: object = None,
 ) -> None:
-    """Fills a zeroed draft. Sets only the given fields, because each assignment costs time in every enqueue."""
+    """Fills a zeroed draft from the arguments of `MessageQueue.enqueue`.
+
+    Sets only the given fields, because each assignment costs time in every enqueue.
+    """
     target.struct_size = _SIZE
     data = _arguments.body(body)
     target.body = data
@@ -70,7 +74,7 @@ def fill(
 def change(body: object, metadata: Mapping[str, str] | None, time: object = None) -> _abi.Draft:
     """Returns a draft that changes a stored message. Without metadata it leaves them as they are."""
     draft = _abi.Draft()
-    fill(draft, body, "", metadata, None, None, None, None, False, None, 0, time=time)
+    fill(draft, body, metadata=metadata, time=time)
     return draft
 
 
@@ -84,17 +88,17 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
         fill(
             target,
             message.body,
-            message.conversation,
-            message.metadata,
-            message.id,
-            message.not_before,
-            message.delay,
-            message.expires_at,
-            message.unmetered_only,
-            message.replace_key,
-            message.priority,
-            message.time,
-            message.expiry,
+            conversation=message.conversation,
+            metadata=message.metadata,
+            id=message.id,
+            not_before=message.not_before,
+            delay=message.delay,
+            expires_at=message.expires_at,
+            unmetered_only=message.unmetered_only,
+            replace_key=message.replace_key,
+            priority=message.priority,
+            time=message.time,
+            expiry=message.expiry,
         )
 
     return _filled(list(drafts), put)
@@ -111,8 +115,14 @@ def recorded(
 
     def put(target: _abi.Draft, index: int, given: object) -> None:
         draft = _given(RecordedDraft, given)
-        names = (draft.conversation, draft.metadata, draft.id)
-        fill(target, draft.body, *names, None, None, None, False, None, 0, time=draft.time)
+        fill(
+            target,
+            draft.body,
+            conversation=draft.conversation,
+            metadata=draft.metadata,
+            id=draft.id,
+            time=draft.time,
+        )
         senders[index] = _arguments.optional_text("sender", draft.sender)
 
     return _filled(given, put), senders

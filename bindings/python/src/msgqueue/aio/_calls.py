@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
 T = TypeVar("T")
+_Call = TypeVar("_Call", bound=Callable[..., object])
 
 
 class Calls:
@@ -78,6 +79,17 @@ def changes(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     return _asynchronous(Calls.change, method)
 
 
+def enqueues(method: Callable[Concatenate[Any, P], str]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, str]]:
+    """Returns the async form of `MessageQueue.enqueue`. Calls that wait at the same time share commits."""
+
+    @wraps(method)
+    async def call(self: _Caller, /, *arguments: P.args, **named: P.kwargs) -> str:
+        session = self._calls.opened
+        return await session.changes.enqueue(session.queue, arguments, named)
+
+    return _named(call, method.__name__)
+
+
 def reads_long(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """Returns the async form of a method that reads and holds the library's lock for long."""
     return _asynchronous(Calls.read_long, method)
@@ -103,5 +115,9 @@ def _asynchronous(
     async def call(self: _Caller, /, *arguments: P.args, **named: P.kwargs) -> T:
         return await run(self._calls, lambda queue: getattr(queue, name)(*arguments, **named))
 
+    return _named(call, name)
+
+
+def _named(call: _Call, name: str) -> _Call:
     call.__module__, call.__qualname__ = "msgqueue.aio.queue", f"MessageQueue.{name}"
     return call

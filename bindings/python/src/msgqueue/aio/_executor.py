@@ -52,7 +52,7 @@ class Executor:
             try:
                 value = call()
             except BaseException as problem:  # noqa: BLE001 - raised in the task that awaits the call
-                call_on_loop(loop, _set_exception, answer, problem)
+                call_on_loop(loop, set_exception, answer, problem)
             else:
                 call_on_loop(loop, set_result, answer, value)
 
@@ -79,7 +79,8 @@ def set_result(future: asyncio.Future[T], value: T) -> None:
         future.set_result(value)
 
 
-def _set_exception(future: asyncio.Future[T], problem: BaseException) -> None:
+def set_exception(future: asyncio.Future[T], problem: BaseException) -> None:
+    """Sets the exception of a future, unless it is done or cancelled."""
     if not future.done():
         future.set_exception(problem)
 

@@ -16,6 +16,7 @@ from ..models import Message, Report
 from ..queue import MessageQueue
 from ._attempts import Attempts, BatchTransport, Transport
 from ._bridge import Bridge
+from ._changes import Changes
 from ._events import Events
 from ._executor import Executor, call_on_loop, set_result
 
@@ -41,7 +42,7 @@ class Session:
         self._batch_transport = self.attempts.batch_sender(batch_transport)
         self.events = Events(self._loop, self._bridge, on_event)
         # Changes run in the order of the calls. Reads do not wait for them.
-        self.changes = Executor("msgqueue changes")
+        self.changes = Changes("msgqueue changes")
         self.reads = Executor("msgqueue reads", _READ_THREADS)
         self._drains: set[asyncio.Future[Report]] = set()
         self._waits: set[asyncio.Future[Message]] = set()

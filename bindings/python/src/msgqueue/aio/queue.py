@@ -19,7 +19,7 @@ from ..enums import Result, Status
 from ..errors import ConflictError, Error
 from ..models import BatchOptions, Draft, Message, RecordedDraft, Report
 from ._attempts import BatchTransport, Transport
-from ._calls import Calls, answers, changes, changes_long, reads, reads_long
+from ._calls import Calls, answers, changes, changes_long, enqueues, reads, reads_long
 from ._events import EventReader
 from ._polled import PolledQueue
 from ._session import Session
@@ -49,8 +49,9 @@ class MessageQueue:
     delayed, the loop is not.
 
     Order: calls that change something take effect in the order in which they were made, also when none is awaited
-    before the next. A call that is cancelled may have taken effect or not. To find out, give the message an id and
-    call `get`.
+    before the next. Consecutive calls of `enqueue` that wait share a commit and its flush; an error of one is not one
+    of the others. A call that is cancelled may have taken effect or not. To find out, give the message an id and call
+    `get`.
 
     Errors: as of `msgqueue.MessageQueue`.
 
@@ -180,7 +181,7 @@ class MessageQueue:
 
     # ---------------------------------------------------------------- adding messages
 
-    enqueue: Final = changes(PolledQueue.enqueue)
+    enqueue: Final = enqueues(PolledQueue.enqueue)
     record: Final = changes(PolledQueue.record)
 
     async def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> builtins.list[str]:
