@@ -181,7 +181,7 @@ final class AttemptRunner {
         if let beginning = call.beginning { begun.append((call.attempts.map(\.start), beginning)) }
         host.call { calls.make(call) { context.isOwnProcess } }
         handleReturned()
-        if calls.hasWaiting { writes.commit() } else { begin() }
+        if calls.hasWaiting || !dueReleases.isEmpty { writes.commit() } else { begin() }
         runReleases()
         host.endTransportCall()
     }
