@@ -8,8 +8,9 @@ package enum Preview {
 
     /// Returns the preview of a body. It is cut between characters; invalid UTF-8 becomes replacement characters; line breaks stay.
     package static func make(_ body: some Collection<UInt8>) -> String {
+        if let plain = makePlain(body) { return plain }
         var start = Array(body.prefix(bytes))
-        var preview: Substring
+        let preview: Substring
         if start.count < body.count {
             // The limit of bytes may have cut the last character, so it is always omitted.
             dropCutScalar(&start)
@@ -17,8 +18,17 @@ package enum Preview {
         } else {
             preview = String(decoding: start, as: UTF8.self).prefix(characters)
         }
-        preview.unicodeScalars.removeAll { $0.value == 0 }
-        return String(preview)
+        guard start.contains(0) else { return String(preview) }
+        return String(decoding: preview.utf8.filter { $0 != 0 }, as: UTF8.self)
+    }
+
+    /// Returns the preview of a body that begins with ASCII text, in which every byte is a character; nil: it begins with something else.
+    private static func makePlain(_ body: some Collection<UInt8>) -> String? {
+        // The byte after the preview could belong to its last character.
+        let start = body.prefix(characters + 1)
+        // A carriage return and a line feed are one character.
+        guard start.allSatisfy({ $0 < 0x80 && $0 != 0 && $0 != 0x0d }) else { return nil }
+        return String(decoding: start.prefix(characters), as: UTF8.self)
     }
 
     /// Removes an incomplete scalar at the end.

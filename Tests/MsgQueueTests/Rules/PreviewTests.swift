@@ -98,4 +98,23 @@ import Testing
             #expect(!preview.utf8.contains(0))
         }
     }
+
+    /// Bytes that count how often they are read.
+    private final class CountedBytes: Collection {
+        private(set) var reads = 0
+        let (startIndex, endIndex) = (0, 1 << 16)
+
+        func index(after index: Int) -> Int { index + 1 }
+
+        subscript(index: Int) -> UInt8 {
+            reads += 1
+            return 0x61
+        }
+    }
+
+    @Test func F9_a_preview_of_plain_text_reads_the_bytes_that_it_shows() {
+        let body = CountedBytes()
+        #expect(Preview.make(body) == times("a", 100))
+        #expect(body.reads <= 2 * Preview.characters + 1)
+    }
 }
