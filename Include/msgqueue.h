@@ -1428,9 +1428,18 @@ msgq_result msgq_mark_batch(msgq_queue *queue, const char *const *ids, size_t co
  */
 msgq_result msgq_mark_up_to(msgq_queue *queue, const char *id, msgq_status status, uint64_t *count);
 
-/* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is
-   being sent is removed when its attempt ends, unless that succeeds. On a full disk, after STORAGE,
-   some of them may be gone. Changes the store. */
+/*
+ * Removes the unsent messages (queued and failed) of one conversation or (NULL) of all that are
+ * stored when it is called. One that is being sent is removed when its attempt ends, unless that
+ * succeeds. Messages that are added meanwhile stay, and are sent.
+ *
+ * It removes from the oldest on, in steps between which other calls run: from its beginning on none
+ * of them is sent or put back by msgq_retry_all, and msgq_edit, _delete, _retry and _send_now of
+ * one answer NOT_FOUND. As with msgq_delete their text is overwritten in the files, after the last
+ * step. After an error or a crash those not removed yet are as they were; call it again. After a
+ * crash the text of those removed is overwritten a second after the next opening, or by its close.
+ * One MSGQ_EVENT_DELETED reports all (NULL id). Changes the store.
+ */
 msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
 
 /*

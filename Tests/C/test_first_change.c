@@ -83,7 +83,12 @@ static bool same(const msgq_counts *left, const msgq_counts *right) {
   return left->queued == right->queued && left->received == right->received && left->unsent_bytes == right->unsent_bytes;
 }
 
-static void check_kills(void (*change)(msgq_queue *)) {
+/* Whether a part of a change that removes queued messages in steps is done. */
+static bool is_between(const msgq_counts *now, const msgq_counts *first, const msgq_counts *second) {
+  return now->queued <= first->queued && now->queued >= second->queued && now->received == first->received;
+}
+
+static void check_kills(void (*change)(msgq_queue *), bool in_steps) {
   enum { first_kills = 6, kills = 16 };
   struct scene scene;
   struct snapshot before;
@@ -109,9 +114,9 @@ static void check_kills(void (*change)(msgq_queue *)) {
     scene.options.refuse_lost_tail = true;
     scene_open(&scene);
     const msgq_counts now = counts_of(&scene, NULL);
-    CHECK(same(&now, &first) || same(&now, &second));
+    CHECK(same(&now, &first) || same(&now, &second) || (in_steps && is_between(&now, &first, &second)));
     complete += same(&now, &second);
-    uncommitted += has_pages && same(&now, &first);
+    uncommitted += has_pages && (in_steps ? !same(&now, &second) : same(&now, &first));
     put(&scene, NULL, "ana", "later");
     scene_close(&scene);
   }
@@ -122,8 +127,8 @@ static void check_kills(void (*change)(msgq_queue *)) {
   scene_end(&scene);
 }
 
-TEST_ALONE(Q3_a_kill_during_a_first_batch_leaves_a_store_that_opens) { check_kills(change_batch); }
-TEST_ALONE(Q3_a_kill_during_a_first_edit_leaves_a_store_that_opens) { check_kills(change_edit); }
-TEST_ALONE(Q3_a_kill_during_a_first_delete_leaves_a_store_that_opens) { check_kills(change_delete); }
-TEST_ALONE(Q3_a_kill_during_a_first_clear_leaves_a_store_that_opens) { check_kills(change_clear); }
-TEST_ALONE(Q3_a_kill_during_a_first_record_leaves_a_store_that_opens) { check_kills(change_record); }
+TEST_ALONE(Q3_a_kill_during_a_first_batch_leaves_a_store_that_opens) { check_kills(change_batch, false); }
+TEST_ALONE(Q3_a_kill_during_a_first_edit_leaves_a_store_that_opens) { check_kills(change_edit, false); }
+TEST_ALONE(Q3_a_kill_during_a_first_delete_leaves_a_store_that_opens) { check_kills(change_delete, false); }
+TEST_ALONE(Q3_a_kill_during_a_first_clear_leaves_a_store_that_opens) { check_kills(change_clear, true); }
+TEST_ALONE(Q3_a_kill_during_a_first_record_leaves_a_store_that_opens) { check_kills(change_record, false); }

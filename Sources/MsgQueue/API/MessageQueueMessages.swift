@@ -117,8 +117,10 @@ extension MessageQueue {
     /// - Throws: `.notFound` (the conversation has no messages; not when the title is removed).
     public func setTitle(_ title: String, of conversation: String) throws(Error) { try engine.setTitle(title, of: conversation) }
 
-    /// Deletes the queued and failed messages of one conversation, or of all. A message that is being sent is deleted when its attempt
-    /// ends, unless that succeeds. On a full disk, after `.storage`, some of them may be deleted.
+    /// Deletes the queued and failed messages of one conversation, or of all, that are stored now, in steps between which other calls run.
+    ///
+    /// A message that is being sent is deleted when its attempt ends, unless that succeeds. None of the others is sent any more. Messages that
+    /// are added meanwhile stay. After an error those not deleted yet are as they were.
     public func clear(conversation: String? = nil) throws(Error) { try engine.clear(conversation) }
 
     /// Deletes every message of a conversation that is stored now, also the received ones. Returns their number.

@@ -5,13 +5,12 @@ final class Changes {
     private let events: EventDelivery
     private let transactions: Transactions
     private let writes: PendingWrites
-    private let waits: Waits
     private let room: RoomMaker
     private let failed: FailedMessages
 
     init(_ parts: EngineParts) {
         (context, store, events) = (parts.context, parts.context.store, parts.events)
-        (transactions, writes, waits) = (parts.transactions, parts.writes, parts.waits)
+        (transactions, writes) = (parts.transactions, parts.writes)
         room = RoomMaker(parts)
         failed = FailedMessages(parts)
     }
@@ -34,7 +33,7 @@ final class Changes {
 
     /// Finds the message with this id and checks that its status allows the action.
     private func find(_ id: String, _ action: UserAction?, _ part: Store.Part) throws(QueueError) -> Row {
-        guard let row = try store.find(id, part), !context.core.scheduler.isBeingRemoved(row.sequence, row.conversation) else {
+        guard let row = try store.find(id, part), !writes.isBeingRemoved(row) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         guard let action else { return row }
@@ -108,74 +107,6 @@ final class Changes {
         guard let resolution = try context.core.force(row, hand, now) else { return }
         try transactions.run(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
         writes.perform(context.core.endedUnreachable(row, resolution, now))
-    }
-
-    // MARK: Many messages
-
-    /// Deletes the unsent messages of one conversation or of all. A message in flight is deleted when its attempt ends, unless the attempt
-    /// succeeds.
-    func clear(_ conversation: String?) throws(QueueError) {
-        let name = conversation.map { Name($0) }
-        // An outcome that is written later would bring its message back.
-        try writes.requireSaved()
-        let flights = context.core.scheduler.flights.values.filter {
-            !$0.isEnded && (name == nil || $0.conversation == name)
-        }
-        do throws(QueueError) { try clear(name, flights, isTried: true) } catch {
-            guard error.isFull else { throw error }
-            // On a full disk a few at a time need less room in the write-ahead log, which is checkpointed in between. If this fails, some
-            // of the messages may already be deleted.
-            defer { clearedInPart(name) }
-            while try deleting({ (note) throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4, note) }) > 0 {}
-            try clear(name, flights, isTried: false)
-        }
-        for flight in flights { context.core.markCleared(flight.token) }
-        store.scrub()
-        context.core.scheduler.cleared(name, context.ports.moment)
-        refreshBlocks(name)
-        events.emit(.cleared(conversation: conversation))
-        events.countsChanged()
-    }
-
-    /// Tells the scheduler that some of the messages are gone.
-    private func clearedInPart(_ name: Name?) {
-        context.core.scheduler.forgetBacklog(context.ports.moment)
-        refreshBlocks(name)
-        store.scrub()
-        events.countsChanged()
-    }
-
-    private func refreshBlocks(_ name: Name?) {
-        for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
-    }
-
-    private func clear(_ name: Name?, _ flights: [Flight], isTried: Bool) throws(QueueError) {
-        try deleting(room: isTried ? .inLog : .kept, isTried: isTried) { (note) throws(QueueError) in
-            for flight in flights {
-                guard let row = context.core.rowsInFlight[flight.token] else { continue }
-                var progress = row.progress
-                progress.doomed = true
-                try store.update(row, to: progress)
-            }
-            return try store.deleteUnsent(of: name, note)
-        }
-    }
-
-    /// Runs a transaction that deletes messages and passes them to `note`, for the calls that wait for their outcomes.
-    @discardableResult
-    private func deleting(
-        room: Transactions.Room = .kept, isTried: Bool = false, _ body: ((Row) -> Void) throws(QueueError) -> Int
-    ) throws(QueueError) -> Int {
-        var gone: [(id: String, conversation: String)] = []
-        let count = try transactions.run(durable: true, room: room, isTried: isTried) { () throws(QueueError) in
-            gone = []
-            return try body { row in
-                if gone.count == 2 * EndedMessages.ceiling { gone.removeFirst(EndedMessages.ceiling) }
-                gone.append((row.id, row.conversation.text))
-            }
-        }
-        waits.noteDeleted(gone)
-        return count
     }
 
     // MARK: Retrying all

@@ -112,11 +112,11 @@ extension Engine {
 
     // MARK: Many messages
 
-    /// Deletes the unsent messages of one conversation or of all. A message in flight is deleted when its attempt ends, unless the attempt
-    /// succeeds.
+    /// Deletes the unsent messages of one conversation or of all that were stored when the call began, in steps. A message in flight is
+    /// deleted when its attempt ends, unless the attempt succeeds.
     package func clear(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
-        try changing { () throws(QueueError) in try changes.clear(conversation) }
+        _ = try remove(.unsent(conversation.map { Name($0) }))
     }
 
     /// Deletes every message of a conversation that was stored when the call began, in steps. Returns how many. Throws `busy`, and changes
@@ -143,7 +143,7 @@ extension Engine {
             }
         } catch {
             // A queue that was closed meanwhile has nothing to end.
-            if removal.hasBegun { _ = try? changing { () throws(QueueError) in removals.end(removal) } }
+            if removal.hasBegun { _ = try? changing { () throws(QueueError) in removals.end(removal, isComplete: false) } }
             throw error
         }
         return removal.count

@@ -60,7 +60,7 @@ final class FailedMessages {
         try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             rows.removeAll(keepingCapacity: true)
             for sequence in sequences {
-                guard let row = try failedRow(sequence), !search.paused.contains(row.conversation) else { continue }
+                guard let row = try failedRow(sequence), !search.paused.contains(row.conversation), !isBeingRemoved(row) else { continue }
                 try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
                 rows.append(row)
             }
@@ -83,6 +83,10 @@ final class FailedMessages {
         search.count += Int64(rows.count)
         search.after = last
         return sequences.count == search.limit
+    }
+
+    private func isBeingRemoved(_ row: Row) -> Bool {
+        context.core.scheduler.isBeingRemoved(row.sequence, row.conversation, isUnsent: true)
     }
 
     /// Reads a failed message; nil: it is damaged and stays failed.

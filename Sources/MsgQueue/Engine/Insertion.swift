@@ -263,7 +263,11 @@ final class Insertion {
                         unreported = try count(batches[number...], after: message.index, except: gone)
                     }
                     let own = unreported?[draft.conversation] ?? 1
-                    let first = (known == nil || isEarly) && isFirst(draft.conversation, of: own)
+                    // The counts include messages that a call is deleting.
+                    let isCleared = context.core.scheduler.clearedThrough(draft.conversation) > 0
+                    let first =
+                        (known == nil || isEarly)
+                        && (isCleared ? isFirst(message.sequence, in: draft.conversation) : isFirst(draft.conversation, of: own))
                     unreported?[draft.conversation, default: 1] -= 1
                     context.core.scheduler.enqueued(
                         head, draft.conversation, goesDirect: known ?? first, isFirst: first && isEarly, now)
@@ -314,10 +318,11 @@ final class Insertion {
         }
     }
 
-    /// Whether no message of its conversation waits before this one, which took the place of another.
+    /// Whether no message of its conversation waits before this one.
     private func isFirst(_ sequence: Int64, in conversation: Name) -> Bool {
         do throws(QueueError) {
-            return try !store.hasQueued(in: conversation, before: sequence, sending: writes.sendingSequences)
+            let cleared = context.core.scheduler.clearedThrough(conversation)
+            return try !store.hasQueued(in: conversation, after: cleared, before: sequence, sending: writes.sendingSequences)
         } catch {
             health.report(error)
             return false

@@ -277,6 +277,12 @@ final class PendingWrites {
         if hasUnsaved, let trouble = health.trouble { throw trouble }
     }
 
+    /// Whether a call is deleting this message. One that is being sent stays until its attempt ends.
+    func isBeingRemoved(_ row: Row) -> Bool {
+        let isUnsent = row.progress.status.isUnsent && !sendingSequences.contains(row.sequence)
+        return context.core.scheduler.isBeingRemoved(row.sequence, row.conversation, isUnsent: isUnsent)
+    }
+
     // MARK: Work without a caller
 
     /// Runs work of the engine that has no caller to report an error to.

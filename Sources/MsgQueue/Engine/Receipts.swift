@@ -61,7 +61,7 @@ final class Receipts {
     }
 
     private func find(_ id: String) throws(QueueError) -> Row {
-        guard let row = try store.find(id, .whole), !context.core.scheduler.isBeingRemoved(row.sequence, row.conversation) else {
+        guard let row = try store.find(id, .whole), !writes.isBeingRemoved(row) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         return row

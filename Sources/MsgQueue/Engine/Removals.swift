@@ -7,6 +7,9 @@ final class Removals {
             case conversation(Name)
             /// The failed messages that a filter selects.
             case failed(Filter)
+            /// The queued and failed messages of one conversation or (nil) of all. Those being sent are deleted when their attempts end,
+            /// unless these succeed.
+            case unsent(Name?)
         }
 
         let target: Target
@@ -15,8 +18,11 @@ final class Removals {
         fileprivate(set) var hasBegun = false
         /// The last sequence processed, and the last one to process: messages that were stored later are not deleted.
         fileprivate var (after, through): (Int64, Int64) = (0, 0)
-        /// The number of messages per transaction.
-        fileprivate var limit = 64
+        /// The messages that were found and not processed yet; there are no others if `isComplete`.
+        fileprivate var found: ArraySlice<Int64> = []
+        fileprivate var isComplete = false
+        /// The most messages per transaction. Many share the pages of the indexes that it writes.
+        fileprivate var limit = 1_000
 
         init(_ target: Target) { self.target = target }
 
@@ -24,6 +30,7 @@ final class Removals {
             switch target {
             case .conversation(let name): name
             case .failed(let filter): filter.conversation.map { Name($0) }
+            case .unsent(let name): name
             }
         }
 
@@ -32,6 +39,7 @@ final class Removals {
             switch target {
             case .conversation: true
             case .failed: status == .failed
+            case .unsent: status == .queued || status == .failed
             }
         }
 
@@ -40,6 +48,8 @@ final class Removals {
                 switch target {
                 case .conversation(let name): Filter(conversation: name.text, statuses: .all, withoutBodies: true)
                 case .failed(let filter): filter
+                case .unsent(let name):
+                    Filter(conversation: name?.text, statuses: [StatusSet(.queued), StatusSet(.failed)], withoutBodies: true)
                 }
             (filter.after, filter.limit) = (after, limit)
             return filter
@@ -48,6 +58,8 @@ final class Removals {
 
     /// A step ends after bodies of so many bytes, because deleting them takes long.
     private static let bytesPerStep: Int64 = 256 << 10
+    /// A step ends after so many milliseconds, before its commit.
+    private static let longestStep: Int64 = 8
 
     private let context: EngineContext
     private let store: Store
@@ -75,8 +87,16 @@ final class Removals {
             }
         }
         try removeTitle(removal)
-        end(removal)
+        try checkCounts(removal)
+        try transactions.flush()
+        end(removal, isComplete: true)
         return false
+    }
+
+    /// After a clear nothing is counted as unsent but what is being sent. Messages that were added meanwhile are not distinguished.
+    private func checkCounts(_ removal: Removal) throws(QueueError) {
+        guard case .unsent(let name) = removal.target, removal.count > 0, store.lastSequence == removal.through else { return }
+        try transactions.run(durable: false) { () throws(QueueError) in try store.checkCleared(name) }
     }
 
     /// The title goes with the conversation.
@@ -87,31 +107,60 @@ final class Removals {
         events.countsChanged()
     }
 
-    /// From now on nothing of the conversation starts, and its messages count as gone for calls that name them.
+    /// From now on nothing of the conversation, or of the unsent messages, starts, and they count as gone for calls that name them.
     private func begin(_ removal: inout Removal) throws(QueueError) {
         removal.through = store.lastSequence
-        if case .conversation(let name) = removal.target {
-            guard !context.core.scheduler.flights.values.contains(where: { !$0.isEnded && $0.conversation == name }) else {
-                throw QueueError(.busy, "a message of the conversation is being sent")
-            }
+        switch removal.target {
+        case .conversation(let name):
+            guard flights(of: name).isEmpty else { throw QueueError(.busy, "a message of the conversation is being sent") }
             context.core.scheduler.beginRemoval(of: name, through: removal.through, context.ports.moment)
+        case .failed: break
+        case .unsent(let name):
+            try clearFlights(of: name)
+            context.core.scheduler.beginClear(of: name, through: removal.through, context.ports.moment)
         }
         removal.hasBegun = true
+    }
+
+    private func flights(of name: Name?) -> [Flight] {
+        context.core.scheduler.flights.values.filter { !$0.isEnded && (name == nil || $0.conversation == name) }
+    }
+
+    /// The messages in flight are deleted when their attempts end, unless these succeed.
+    private func clearFlights(of name: Name?) throws(QueueError) {
+        let flights = flights(of: name)
+        try transactions.run(durable: false) { () throws(QueueError) in
+            for flight in flights {
+                guard let row = context.core.rowsInFlight[flight.token] else { continue }
+                var progress = row.progress
+                progress.doomed = true
+                try store.update(row, to: progress)
+            }
+            // Rows that are not folded would be read again in each step.
+            try store.fold()
+        }
+        for flight in flights { context.core.markCleared(flight.token) }
     }
 
     /// Deletes the next messages in one transaction. Returns false if there are no more.
     private func deleteNext(_ removal: inout Removal) throws(QueueError) -> Bool {
         let (target, through) = (removal, removal.through)
         let sending = writes.sendingSequences
-        let found = try store.sequences(target.filter, sending: sending)
-        let sequences = found.prefix { $0 <= through }
+        if removal.found.isEmpty {
+            let page = try store.sequences(target.filter, sending: sending)
+            (removal.found, removal.isComplete) = (page.prefix { $0 <= through }, page.count < target.limit)
+        }
+        let sequences = removal.found.prefix(removal.limit)
         guard !sequences.isEmpty else { return false }
         let isLeast = removal.limit == 1
         var (rows, last): ([Row], Int64) = ([], 0)
-        try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
+        // The last step flushes all of them.
+        try transactions.run(durable: false, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             (rows, last) = ([], 0)
             var bytes: Int64 = 0
-            for sequence in sequences where bytes < Self.bytesPerStep {
+            let end = context.ports.mono().addingClamped(Self.longestStep)
+            for sequence in sequences {
+                guard bytes < Self.bytesPerStep, rows.isEmpty || context.ports.mono() < end else { break }
                 last = sequence
                 // Found without checking its checksums, so that a damaged message can be deleted.
                 guard let row = try store.row(at: sequence, .outline), target.includes(row.progress.status), !sending.contains(sequence)
@@ -124,14 +173,19 @@ final class Removals {
             }
         }
         (removal.after, removal.count) = (last, removal.count + Int64(rows.count))
-        forget(rows)
-        return last < sequences.last ?? 0 || sequences.count == target.limit
+        removal.found = removal.found.drop { $0 <= last }
+        forget(rows, removal)
+        return !removal.found.isEmpty || !removal.isComplete
     }
 
-    /// Tells the scheduler that these messages are gone.
-    private func forget(_ rows: [Row]) {
+    /// Tells the scheduler that these messages are gone, of which it knows nothing any more during a clear.
+    private func forget(_ rows: [Row], _ removal: Removal) {
         let now = context.ports.moment
-        for row in rows where row.progress.status.isUnsent { context.core.scheduler.removed(row.sequence, row.conversation, now) }
+        var isKnown = true
+        if case .unsent = removal.target { isKnown = false }
+        for row in rows where isKnown && row.progress.status.isUnsent {
+            context.core.scheduler.removed(row.sequence, row.conversation, now)
+        }
         for conversation in Set(rows.lazy.filter { $0.progress.status == .failed }.map(\.conversation)) {
             writes.refreshBlock(conversation)
         }
@@ -139,13 +193,18 @@ final class Removals {
         if !rows.isEmpty { events.countsChanged() }
     }
 
-    /// Ends a removal, also one that failed.
-    func end(_ removal: Removal) {
-        if case .conversation(let name) = removal.target {
-            context.core.scheduler.endRemoval(of: name, context.ports.moment)
+    /// Ends a removal. `isComplete`: it did not fail.
+    func end(_ removal: Removal, isComplete: Bool) {
+        let now = context.ports.moment
+        var isReported = removal.count > 0
+        switch removal.target {
+        case .conversation(let name): context.core.scheduler.endRemoval(of: name, now)
+        case .failed: break
+        case .unsent(let name):
+            context.core.scheduler.endClear(of: name, isComplete: isComplete, now)
+            isReported = isReported || isComplete
         }
-        guard removal.count > 0 else { return }
-        store.scrub()
-        events.emit(.cleared(conversation: removal.conversation?.text))
+        if removal.count > 0 { store.scrub() }
+        if isReported { events.emit(.cleared(conversation: removal.conversation?.text)) }
     }
 }

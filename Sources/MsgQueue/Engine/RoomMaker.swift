@@ -26,7 +26,9 @@ struct RoomMaker {
         guard !queued.isEmpty else { return ([], nil) }
         let held = writes.heldSequences
         var rows: [Int64: Row] = [:]
-        for sequence in queued where !held.contains(sequence) && !context.core.scheduler.isBeingRemoved(sequence, conversation) {
+        for sequence in queued {
+            let isGoing = context.core.scheduler.isBeingRemoved(sequence, conversation, isUnsent: true)
+            guard !held.contains(sequence), !isGoing else { continue }
             rows[sequence] = try store.replaceable(sequence, key, conversation)
         }
         let plan = ReplaceRule.plan(queued) { rows[$0] == nil }

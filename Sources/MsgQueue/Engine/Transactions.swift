@@ -80,6 +80,14 @@ final class Transactions {
         unflushed = (before + outcomes, since)
     }
 
+    /// Makes the commits of a call of several steps durable.
+    func flush() throws(QueueError) {
+        do throws(QueueError) { try store.flush() } catch {
+            health.report(error)
+            throw error
+        }
+    }
+
     /// Returns when the timer thread must run a checkpoint, flush, or overwrite text of removed messages (monotonic).
     func flushDeadline() -> Int64 {
         if store.needsFlush, flushAt == Int64.max { flushAt = context.ports.mono() + Self.flushDelay }

@@ -78,7 +78,7 @@ extension Scheduler {
         guard let lane = lanes[conversation], isFree(lane), !pausedConversations.contains(conversation) else { return nil }
         guard let head = lane.upcoming.first else {
             guard canLoad(lane, conversation, now) else { return nil }
-            return .load(conversation: conversation, after: lane.last, limit: Lane.window)
+            return .load(conversation: conversation, after: max(lane.last, clearedThrough(conversation)), limit: Lane.window)
         }
         return step(for: Ticket(key: head.sequence, conversation: conversation), now)
     }

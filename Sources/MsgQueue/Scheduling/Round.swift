@@ -177,7 +177,7 @@ extension Scheduler {
             }
         }
         guard round.needsMore, now.mono >= round.resumesAt else { return nil }
-        return .seek(after: round.soughtThrough, limit: Self.scanChunk)
+        return .seek(after: max(round.soughtThrough, clearedThrough), limit: Self.scanChunk)
     }
 
     /// Whether the round sends this queued message.
@@ -197,7 +197,7 @@ extension Scheduler {
     package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         guard var round else { return }
         for (conversation, stored) in rows where stored.sequence <= round.through {
-            if flight(of: stored.sequence, in: conversation) != nil { continue }
+            if flight(of: stored.sequence, in: conversation) != nil || stored.sequence <= clearedThrough(conversation) { continue }
             if let delay = round.delay(of: conversation), stored.sequence >= delay.sequence { continue }
             if round.isHeld(conversation) {
                 if stored.round == round.number { round.noteHeld(conversation) }

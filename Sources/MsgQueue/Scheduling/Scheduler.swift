@@ -99,6 +99,8 @@ package struct Scheduler {
     /// Also those whose messages a call deletes.
     package internal(set) var pausedConversations: Set<Name> = []
     var removals: [Name: Removal] = [:]
+    /// By conversation, nil: all: the calls that delete unsent messages.
+    var clears: [Name?: Clear] = [:]
     package internal(set) var isInBackground = false
     /// By conversation: the failed message that blocks later ones, with the option `final_failure = block`.
     var blocks: [Name: Int64] = [:]
@@ -133,6 +135,12 @@ package struct Scheduler {
         var through: Int64 = 0
         /// Whether it stays paused, because somebody paused it.
         var isPausedAfterwards: Bool
+    }
+
+    /// Calls that delete the unsent messages up to a sequence. Nothing of these starts; later ones do not wait for the end of the calls.
+    struct Clear {
+        var calls = 0
+        var through: Int64 = 0
     }
 
     /// One drain, from its request to its report.

@@ -105,9 +105,36 @@ extension Scheduler {
         schedule(conversation, now)
     }
 
-    /// Whether a call is deleting this message.
-    package func isBeingRemoved(_ sequence: Int64, _ conversation: Name) -> Bool {
-        removals[conversation].map { sequence <= $0.through } ?? false
+    /// A call deletes the unsent messages of one conversation or (nil) of all up to this sequence, in steps. Until `endClear` they count as
+    /// gone.
+    package mutating func beginClear(of conversation: Name?, through sequence: Int64, _ now: Moment) {
+        var clear = clears[conversation] ?? Clear()
+        clear.calls &+= 1
+        clear.through = max(clear.through, sequence)
+        clears[conversation] = clear
+        cleared(conversation, now)
+    }
+
+    /// `isComplete`: all were deleted. Otherwise those that are left are queued and failed as before.
+    package mutating func endClear(of conversation: Name?, isComplete: Bool, _ now: Moment) {
+        guard var clear = clears[conversation] else { return }
+        clear.calls &-= 1
+        clears[conversation] = clear.calls > 0 ? clear : nil
+        if !isComplete { forgetBacklog(now) }
+    }
+
+    /// Unsent messages of all conversations up to this sequence are being deleted; 0: none are.
+    var clearedThrough: Int64 { clears.isEmpty ? 0 : clears[nil]?.through ?? 0 }
+
+    /// Unsent messages of this conversation up to this sequence are being deleted; 0: none are.
+    package func clearedThrough(_ conversation: Name) -> Int64 {
+        clears.isEmpty ? 0 : max(clearedThrough, clears[conversation]?.through ?? 0)
+    }
+
+    /// Whether a call is deleting this message. `isUnsent`: it is queued or failed, and not being sent.
+    package func isBeingRemoved(_ sequence: Int64, _ conversation: Name, isUnsent: Bool) -> Bool {
+        if let removal = removals[conversation], sequence <= removal.through { return true }
+        return isUnsent && sequence <= clearedThrough(conversation)
     }
 
     package mutating func lifecycleChanged(isInBackground: Bool, _ now: Moment) {

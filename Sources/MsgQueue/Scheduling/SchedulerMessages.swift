@@ -141,6 +141,7 @@ extension Scheduler {
         guard !isRanked else { return }
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
+            if head.sequence <= clearedThrough(conversation) { continue }
             let known = withMonotonicDue(head)
             guard let place = lanes.index(forKey: conversation) else {
                 var lane = Lane()

@@ -137,7 +137,9 @@ extension Scheduler {
                 canLoad(lane, name, now)
             {
                 // For the choice the first one of each conversation is enough.
-                return .load(conversation: name, after: lane.last, limit: isRanked && lane.last == 0 ? 1 : Lane.window)
+                return .load(
+                    conversation: name, after: max(lane.last, clearedThrough(name)),
+                    limit: isRanked && lane.last == 0 ? 1 : Lane.window)
             }
             unread.removeLast()
             lanes[name]?.awaitsRead = false
@@ -162,7 +164,7 @@ extension Scheduler {
         if let read, reads < Self.readsInARow || !isOpen { return read }
         let (backlog, live) = (first(.backlog, now), first(.live, now))
         if !isRanked, sendsBacklog, !scanComplete, (backlog?.sequence ?? Int64.max) > scannedThrough {
-            return .scan(after: scannedThrough, limit: Self.scanChunk)
+            return .scan(after: max(scannedThrough, clearedThrough), limit: Self.scanChunk)
         }
         if let backlog, !backlog.step.isStart { return backlog.step }
         if let live, !live.step.isStart { return live.step }

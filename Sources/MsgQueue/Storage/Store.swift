@@ -92,7 +92,7 @@ package final class Store {
     private let compacts: Bool
     /// The maximum size of the files; 0: no limit.
     let limitFileBytes: Int64
-    /// The log contains text of replaced or dropped messages, which the next checkpoint overwrites.
+    /// The log may contain text of messages that are gone, which the next checkpoint overwrites.
     var hasRemovedText = false
 
     /// The number of unfolded rows at which the fold runs, so that it remains short.
@@ -265,6 +265,8 @@ package final class Store {
         if survey.logFrames > 0, !isReadOnly {
             try database.prepareChange()
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
+            // The last session may have ended while it deleted messages.
+            hasRemovedText = true
         }
         try upgrade(survey, to: layout)
         if let loss = survey.loss {

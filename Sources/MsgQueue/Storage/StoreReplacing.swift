@@ -82,9 +82,11 @@ extension Store {
         hasRemovedText = true
     }
 
-    /// Returns whether a queued message of the conversation is before this place, without those being sent.
-    package func hasQueued(in conversation: Name, before sequence: Int64, sending: Set<Int64>) throws(QueueError) -> Bool {
-        var last: Int64 = 0
+    /// Returns whether a queued message of the conversation is between these places, without those being sent.
+    package func hasQueued(
+        in conversation: Name, after first: Int64, before sequence: Int64, sending: Set<Int64>
+    ) throws(QueueError) -> Bool {
+        var last = first
         // One conversation has few messages being sent.
         while let head = try queued(in: conversation, after: last, limit: 1).first, head.sequence < sequence {
             if !sending.contains(head.sequence) { return true }

@@ -206,61 +206,6 @@ extension Store {
         try delete(row)
         if !row.progress.status.isUnsent { try addRecent(row.id, of: row.sequence, isReceived: row.isReceived, now: now) }
     }
-
-    /// Removes queued and failed messages, of one conversation or of all, except those being sent. Returns their number.
-    package func deleteUnsent(
-        of conversation: Name?, atMost limit: Int = .max, _ note: (Row) -> Void = { _ in }
-    ) throws(QueueError) -> Int {
-        try fold()
-        var removed = 0
-        var last: Int64 = 0
-        while true {
-            let rows = try unsentRows(of: conversation, after: last, limit: Int64(min(256, limit - removed)))
-            guard let end = rows.last else {
-                if removed > 0, removed < limit { try checkCleared(conversation) }
-                return removed
-            }
-            for row in rows {
-                try delete(row)
-                note(row)
-            }
-            removed += rows.count
-            last = end.sequence
-        }
-    }
-
-    /// Returns queued and failed messages that are not being sent, in order, after a sequence number.
-    private func unsentRows(of conversation: Name?, after sequence: Int64, limit: Int64) throws(QueueError) -> [Row] {
-        let statement: Statement
-        if let conversation {
-            statement = try database.statement(
-                """
-                SELECT \(OutlineColumn.self) FROM message INDEXED BY message_conversation
-                WHERE indexed = 1 AND conversation = ?3 AND seq > ?2 AND status IN (\([.queued, .failed])) AND seq NOT IN (SELECT seq FROM in_flight)
-                ORDER BY seq LIMIT ?1
-                """)
-            try statement.bind(3, conversation.text)
-        } else {
-            statement = try database.statement(
-                """
-                SELECT \(OutlineColumn.self) FROM message WHERE seq IN (
-                  SELECT seq FROM message INDEXED BY message_queued
-                    WHERE indexed = 1 AND status = \(.queued) AND seq > ?2 AND seq NOT IN (SELECT seq FROM in_flight)
-                  UNION ALL SELECT seq FROM message INDEXED BY message_failed
-                    WHERE status = \(.failed) AND seq > ?2 AND seq NOT IN (SELECT seq FROM in_flight)
-                  ORDER BY seq LIMIT ?1)
-                ORDER BY seq
-                """)
-        }
-        statement.bind(1, limit)
-        statement.bind(2, sequence)
-        var rows: [Row] = []
-        try statement.forEach { () throws(QueueError) in
-            rows.append(Row(Fields<OutlineColumn>(statement)))
-            return true
-        }
-        return rows
-    }
 }
 
 extension Row {

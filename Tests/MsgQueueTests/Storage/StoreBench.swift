@@ -116,3 +116,21 @@ extension Store {
         return check.findings
     }
 }
+
+extension Store {
+    /// Deletes the queued and failed messages of one conversation or of all, as `clear` does, in the open transaction. Returns their number.
+    func deleteUnsent(of conversation: Name?) throws -> Int {
+        try fold()
+        let sending = Set(try interrupted().map(\.sequence))
+        var filter = Filter(conversation: conversation?.text, statuses: [StatusSet(.queued), StatusSet(.failed)], withoutBodies: true)
+        var removed = 0
+        while true {
+            let found = try sequences(filter, sending: sending)
+            guard let last = found.last else { break }
+            for row in try found.compactMap({ try row(at: $0, .outline) }) { try delete(row) }
+            (filter.after, removed) = (last, removed + found.count)
+        }
+        if removed > 0 { try checkCleared(conversation) }
+        return removed
+    }
+}

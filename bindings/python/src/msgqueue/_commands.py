@@ -368,10 +368,10 @@ class Commands:
     # ---------------------------------------------------------------- many messages
 
     def clear(self, conversation: str | None = None) -> None:
-        """Removes queued and failed messages.
+        """Removes the queued and failed messages that are stored now, in steps between which other calls run.
 
-        A message that is being sent is removed when its attempt ends, unless that succeeds. On a full disk, after
-        StorageError, some of them may be gone.
+        A message that is being sent is removed when its attempt ends, unless that succeeds. None of the others is sent
+        any more. Messages that are added meanwhile stay. After an error those not removed yet are as they were.
 
         Args:
             conversation: Only its messages; None: all.
