@@ -1283,7 +1283,8 @@ typedef struct msgq_page msgq_page;
 
 /* A page of messages in order. `filter` may be NULL: the first 50 unsent ones. The next page:
    `after` = the last message's sequence, and with MSGQ_ORDER_TIME `after_time_ms` = its time_ms.
-   Free it with msgq_list_free. Reads the store. */
+   A page with large bodies is read in parts between which other calls run: one that is deleted
+   meanwhile is left out. Free it with msgq_list_free. Reads the store. */
 msgq_result msgq_list(msgq_queue *queue, const msgq_filter *filter, msgq_page **out);
 
 /* Number of messages; 0 for NULL. */

@@ -60,13 +60,13 @@ extension QueueReader {
         try page.step(store, sending: writes.sendingSequences, damaged: report)
     }
 
-    /// Returns the rows of the queued messages that are paused.
-    func pausedRows(_ filter: Filter) throws(QueueError) -> [Row] {
+    /// Returns the page of the queued messages that are paused, before its first step.
+    func pausedPage(_ filter: Filter) throws(QueueError) -> PageSteps {
         let scheduler = context.core.scheduler
         var filter = filter
         (filter.statuses, filter.waitingFor) = (StatusSet(.queued), nil)
         let sending = writes.sendingSequences
-        guard !scheduler.isPaused else { return try store.page(filter, sending: sending, damaged: report) }
+        guard !scheduler.isPaused else { return PageSteps(filter) }
         var found: [Int64] = []
         let only = filter.conversation.map { Name($0) }
         for name in scheduler.conversationsPausedByName where only == nil || only == name {
@@ -78,6 +78,6 @@ extension QueueReader {
             found.removeLast(found.count - filter.limit)
         }
         found.sort(by: filter.newestFirst ? { $0 > $1 } : { $0 < $1 })
-        return try store.rows(found.map { TimePlace(0, $0) }, filter, sending: sending, mayDiffer: true, damaged: report) ?? []
+        return PageSteps(filter, at: found.map { TimePlace(0, $0) })
     }
 }

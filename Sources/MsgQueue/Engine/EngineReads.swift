@@ -7,7 +7,11 @@ extension Engine {
 
     package func list(_ filter: Filter) throws(QueueError) -> [Message] {
         try FilterRule.check(filter)
-        guard filter.isByWait else { return try reading { () throws(QueueError) in try reader.list(filter) } }
+        guard filter.isByWait else {
+            var (page, list): (PageSteps?, [Message]) = (nil, [])
+            try run { () throws(QueueError) in try reader.step(&page, filter, &list) }
+            return list
+        }
         var page = try reading { () throws(QueueError) in reader.waitingPage(filter) }
         try run { () throws(QueueError) in try reader.step(&page) }
         return try reading { () throws(QueueError) in try reader.messages(page.rows, filter) }

@@ -23,9 +23,20 @@ final class QueueReader {
         return try message(row)
     }
 
+    /// Returns a page, in one step.
     func list(_ filter: Filter) throws(QueueError) -> [Message] {
-        guard filter.waitingFor == nil else { return try messages(try pausedRows(filter), filter) }
-        return try messages(try store.page(filter, sending: writes.sendingSequences, damaged: report), filter)
+        var (page, list): (PageSteps?, [Message]) = (nil, [])
+        while try step(&page, filter, &list) {}
+        return list
+    }
+
+    /// Adds the next messages of a page to `list`. `page`: nil before the first step. Returns false when the page is complete.
+    func step(_ page: inout PageSteps?, _ filter: Filter, _ list: inout [Message]) throws(QueueError) -> Bool {
+        var steps: PageSteps
+        if let page { steps = page } else { steps = filter.waitingFor == nil ? PageSteps(filter) : try pausedPage(filter) }
+        list += try messages(try steps.step(store, sending: writes.sendingSequences, damaged: report), filter)
+        page = steps
+        return !steps.isComplete
     }
 
     /// Returns the messages of a page.

@@ -161,3 +161,20 @@ final class Statement {
         return Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(handle, column))))
     }
 }
+
+extension Database {
+    /// Returns the first bytes of a blob without reading the rest of it, which a statement would do; nil: there is no such blob.
+    func start(ofBlob column: String, in table: String, row: Int64, count: Int) throws(QueueError) -> [UInt8]? {
+        var blob: OpaquePointer?
+        let code = sqlite3_blob_open(handle, "main", table, column, row, 0, &blob)
+        defer { sqlite3_blob_close(blob) }
+        // There is no such row, or its value is of another type.
+        if code == SQLITE_ERROR { return nil }
+        guard code == SQLITE_OK else { throw error(code, "read") }
+        let size = min(count, Int(sqlite3_blob_bytes(blob)))
+        var bytes = [UInt8](repeating: 0, count: size)
+        let result = sqlite3_blob_read(blob, &bytes, Int32(clamping: size), 0)
+        guard result == SQLITE_OK else { throw error(result, "read") }
+        return bytes
+    }
+}

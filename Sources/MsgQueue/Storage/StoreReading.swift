@@ -28,6 +28,9 @@ package struct ExpirySearch {
 
 /// Reading messages.
 extension Store {
+    /// The bytes of a large body that its preview needs, and one more, which says that there are more.
+    private static let startOfBody = Preview.bytes + 1
+
     /// The part of a message to read.
     package enum Part {
         /// All; all but the end of a large body; all but the body. A row that does not match its checksum is an error.
@@ -65,15 +68,15 @@ extension Store {
     }
 
     private func largeBody(_ sequence: Int64, _ part: Part) throws(QueueError) -> [UInt8] {
-        let statement =
-            switch part {
-            case .whole: try database.statement("SELECT body FROM large_body WHERE seq = ?1")
-            default: try database.statement("SELECT substr(body, 1, 6500) FROM large_body WHERE seq = ?1")
-            }
-        statement.bind(1, sequence)
-        guard let body = try statement.first({ () throws(QueueError) in statement.blob(0) }) else {
-            throw QueueError(.corrupt, "message \(sequence) is damaged: its body is missing")
+        let body: [UInt8]?
+        if part == .whole {
+            let statement = try database.statement("SELECT body FROM large_body WHERE seq = ?1")
+            statement.bind(1, sequence)
+            body = try statement.first { () throws(QueueError) in statement.blob(0) }
+        } else {
+            body = try database.start(ofBlob: "body", in: "large_body", row: sequence, count: Self.startOfBody)
         }
+        guard let body else { throw QueueError(.corrupt, "message \(sequence) is damaged: its body is missing") }
         return body
     }
 
@@ -377,64 +380,8 @@ extension Store {
         return names
     }
 
-    /// Returns a page of messages in order. `sequences`: the messages being sent, which are stored as queued. A damaged row contains only
-    /// what can be read of it, and is also passed to `damaged`.
-    package func page(
-        _ filter: Filter, sending sequences: Set<Int64>, damaged: (QueueError) -> Void
-    ) throws(QueueError) -> [Row] {
-        if let rows = try readPage(filter, sending: sequences, damaged: damaged) { return rows }
-        let index = filter.isByFailure ? "list of failures" : "index of the history"
-        Log.warning("\(path): the \(index) is damaged and is rebuilt from the messages")
-        try repair { () throws(QueueError) in if filter.isByFailure { try rebuildFailures() } else { try rebuildHistory() } }
-        return try readPage(filter, sending: sequences, mayDiffer: true, damaged: damaged) ?? []
-    }
-
     /// Returns the sequences of a page.
     package func sequences(_ filter: Filter, sending: Set<Int64>) throws(QueueError) -> [Int64] {
         try PageQuery(filter, sending, self).sequences()
-    }
-
-    /// Returns nil when an index has an entry for a message that is gone or has another status, unless `mayDiffer`.
-    private func readPage(
-        _ filter: Filter, sending: Set<Int64>, mayDiffer: Bool = false, damaged: (QueueError) -> Void
-    ) throws(QueueError) -> [Row]? {
-        let query = PageQuery(filter, sending, self)
-        let places: [TimePlace]
-        if filter.order == .time {
-            guard let found = try query.placesByTime(mayDiffer: mayDiffer) else { return nil }
-            places = found
-        } else {
-            places = try query.sequences().map { TimePlace(0, $0) }
-        }
-        return try rows(places, filter, sending: sending, mayDiffer: mayDiffer, damaged: damaged)
-    }
-
-    /// Returns the rows at some places; nil: one is gone or has another status, unless `mayDiffer`.
-    func rows(
-        _ places: [TimePlace], _ filter: Filter, sending: Set<Int64>, mayDiffer: Bool, damaged: (QueueError) -> Void
-    ) throws(QueueError) -> [Row]? {
-        var rows: [Row] = []
-        let part: Part = filter.withoutBodies ? .start : .whole
-        for place in places {
-            let sequence = place.sequence
-            do {
-                let row = try row(at: sequence, part)
-                if let row, sending.contains(sequence) || filter.statuses.contains(row.progress.status) {
-                    rows.append(row)
-                } else if !mayDiffer {
-                    return nil
-                }
-            } catch {
-                guard error.code == .corrupt else { throw error }
-                damaged(error)
-                // It is listed with its id, so that the host can delete it.
-                guard var outline = try row(at: sequence, .outline) else { continue }
-                outline.damage = error.detail
-                // The next page begins after its place in the index.
-                if place.time != 0 { outline.timeAt = place.time }
-                rows.append(outline)
-            }
-        }
-        return rows
     }
 }

@@ -2,6 +2,8 @@
 package struct WaitingPage {
     /// The number of entries that one step reads: a few milliseconds.
     private static let step: Int64 = 5_000
+    /// A step ends after bodies of so many bytes.
+    private static let bytes = 1 << 20
 
     private var filter: Filter
     private let now: Int64
@@ -35,13 +37,13 @@ package struct WaitingPage {
             if !sending.contains(last.sequence), !excluded.contains(Name(statement.text(2))) { found.append(last) }
             return found.count < room
         }
-        place = last
+        let part = try store.rows(found[...], filter, sending: [], mayDiffer: true, bytes: Self.bytes, damaged: damaged)
+        let isCut = part.map { $0.read < found.count } ?? false
+        place = isCut ? found[..<(part?.read ?? 0)].last ?? last : last
         // One that waits for `not_before`, too, is scheduled.
         let isScheduled = filter.waitingFor == .scheduled
-        rows += (try store.rows(found, filter, sending: [], mayDiffer: true, damaged: damaged) ?? []).filter {
-            isScheduled || $0.notBefore <= now
-        }
-        return rows.count < filter.limit && (read == Self.step || found.count == room)
+        rows += (part?.rows ?? []).filter { isScheduled || $0.notBefore <= now }
+        return rows.count < filter.limit && (isCut || read == Self.step || found.count == room)
     }
 
     private func statement(_ database: Database) throws(QueueError) -> Statement {

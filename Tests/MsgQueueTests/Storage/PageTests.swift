@@ -106,4 +106,63 @@ import Testing
         #expect(rows.map(\.sequence).filter { $0 != 2 } == [1, 3])
         #expect(errors.map(\.code) == [.corrupt])
     }
+
+    // MARK: Steps
+
+    private func addLarge(_ bench: StoreBench, _ count: Int) throws {
+        for number in 0..<count { try bench.add("a", [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 300_000)) }
+    }
+
+    /// The rows of each step of a page. `between` is called after each step.
+    private func steps(_ bench: StoreBench, _ filter: Filter, between: (Int) throws -> Void = { _ in }) throws -> [[Row]] {
+        var (page, steps) = (PageSteps(filter), [[Row]]())
+        repeat {
+            steps.append(try page.step(bench.store, sending: []) { Issue.record("damaged: \($0)") })
+            try between(steps.count)
+        } while !page.isComplete
+        return steps
+    }
+
+    @Test func F9_a_step_of_a_page_ends_after_a_mebibyte_of_bodies_or_512_rows() throws {
+        let bench = try StoreBench()
+        try addLarge(bench, 20)
+        #expect(try steps(bench, Filter(limit: 1000)).map(\.count) == [4, 4, 4, 4, 4])
+        #expect(try steps(bench, Filter(limit: 1000, withoutBodies: true)).map(\.count) == [20])
+        for _ in 0..<600 { try bench.add() }
+        #expect(try steps(bench, Filter(after: 20, limit: 600)).map(\.count) == [512, 88])
+    }
+
+    @Test(arguments: [ListOrder.sequence, .time])
+    func F9_a_row_that_goes_between_two_steps_is_left_out_and_the_page_is_full(order: ListOrder) throws {
+        let bench = try StoreBench()
+        try addLarge(bench, 12)
+        let found = try steps(bench, Filter(limit: 11, order: order)) { step in
+            guard step == 1 else { return }
+            try bench.transaction { store in
+                if let row = try store.row(at: 6, .outline) { try store.delete(row) }
+                if let row = try store.row(at: 7, .none) {
+                    var progress = row.progress
+                    progress.status = .failed
+                    try store.update(row, to: progress)
+                }
+                if let row = try store.row(at: 9, .none) {
+                    try ([1, 2] as [UInt8]).withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 7) }
+                }
+            }
+        }
+        #expect(found.flatMap { $0 }.map(\.sequence) == [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12])
+        // The body is that of the row.
+        #expect(found.flatMap { $0 }.first { $0.sequence == 9 }?.body == [1, 2])
+    }
+
+    @Test func F9_a_page_without_bodies_reads_only_the_start_of_large_bodies() throws {
+        let bench = try StoreBench()
+        try addLarge(bench, 5)
+        try bench.reopen()
+        var rows: [Row] = []
+        let pages = try DatabaseWork.pages(bench.store) { rows = try steps(bench, Filter(withoutBodies: true)).flatMap { $0 } }
+        #expect(rows.map(\.body.count) == Array(repeating: Preview.bytes + 1, count: 5))
+        #expect(rows.allSatisfy { !$0.hasWholeBody && $0.bodySize == 300_000 })
+        #expect(pages < 40, "\(pages)")
+    }
 }

@@ -21,4 +21,13 @@ enum DatabaseWork {
         try body()
         return calls.pointee * Int(instructions)
     }
+
+    /// Runs `body` and returns how many pages it read from the files.
+    static func pages(_ store: Store, _ body: () throws -> Void) rethrows -> Int {
+        var (count, highest): (Int32, Int32) = (0, 0)
+        sqlite3_db_status(store.database.handle, SQLITE_DBSTATUS_CACHE_MISS, &count, &highest, 1)
+        try body()
+        sqlite3_db_status(store.database.handle, SQLITE_DBSTATUS_CACHE_MISS, &count, &highest, 1)
+        return Int(count)
+    }
 }
