@@ -23,8 +23,8 @@ final class FailedMessages {
         fileprivate(set) var after: Int64
         /// The last sequence to process. Messages that fail later are not included, even if they were put back before.
         fileprivate var through = Int64.max
-        /// The number of messages per transaction.
-        fileprivate var limit = 256
+        /// The number of messages per transaction: about five milliseconds.
+        fileprivate var limit = 128
 
         init(_ filter: Filter, after: Int64 = 0, paused: Set<Name> = []) {
             (self.filter, self.after, self.paused) = (filter, after, paused)
@@ -38,12 +38,16 @@ final class FailedMessages {
         }
     }
 
-    /// Puts the next messages back, as part of this round (0: none). Returns false if there are no more.
+    /// Puts the next messages back, as part of this round (0: none). Returns false if there are no more: then all of them are durable.
     func putBack(_ search: inout Search, round: UInt32) throws(QueueError) -> Bool {
         try writes.requireSaved()
         search.through = min(search.through, store.lastSequence)
         while true {
-            do throws(QueueError) { return try putBackTogether(&search, round) } catch {
+            do throws(QueueError) {
+                if try putBackTogether(&search, round) { return true }
+                try transactions.flush()
+                return false
+            } catch {
                 search.limit = try Transactions.fewer(than: search.limit, after: error)
             }
         }
@@ -57,7 +61,7 @@ final class FailedMessages {
         let now = context.ports.moment
         var rows: [Row] = []
         let isLeast = search.limit == 1
-        try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
+        try transactions.run(durable: false, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             rows.removeAll(keepingCapacity: true)
             for sequence in sequences {
                 guard let row = try failedRow(sequence), !search.paused.contains(row.conversation), !isBeingRemoved(row) else { continue }

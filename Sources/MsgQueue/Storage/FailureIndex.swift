@@ -69,11 +69,15 @@ extension Store {
     }
 
     private func removeFailure(_ sequence: Int64) throws(QueueError) {
-        try database.prepareChange()
-        let removal = try database.statement("DELETE FROM failure WHERE seq = ?1 RETURNING kind, code")
+        let search = try database.statement("SELECT kind, code FROM failure WHERE seq = ?1")
+        search.bind(1, sequence)
+        let found = try search.first { () throws(QueueError) in FailureChanges.Group(kind: search.int(0), code: search.int(1)) }
+        guard let group = found else { return }
+        // RETURNING would make a temporary table for each row.
+        let removal = try database.statement("DELETE FROM failure WHERE seq = ?1")
         removal.bind(1, sequence)
-        let group = try removal.first { () throws(QueueError) in FailureChanges.Group(kind: removal.int(0), code: removal.int(1)) }
-        if let group { failureChanges.groups[group, default: FailureChanges.Change()].count -= 1 }
+        try removal.run()
+        if database.changes == 1 { failureChanges.groups[group, default: FailureChanges.Change()].count -= 1 }
     }
 
     private func insertFailure(_ sequence: Int64, _ failed: FailureChanges.Failed) throws(QueueError) {
