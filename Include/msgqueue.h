@@ -857,7 +857,8 @@ typedef struct msgq_batch_options {
  * Sets a function that sends several messages in one call, in place of any transport; as does
  * msgq_set_transport the other way round. NULL removes it; `options` may then be NULL. Messages are
  * chosen in the order in which they would be sent one by one. msgq_retry and msgq_send_now make a
- * batch of one message. The beginning of a batch is one commit, and so are its outcomes.
+ * batch of one message. The beginning of a batch is one commit. Its outcomes are stored in commits
+ * of 64, between which other calls run; with durable_outcomes in one.
  * Errors: PERMISSION (read_only).
  */
 msgq_result msgq_set_batch_transport(msgq_queue *queue, msgq_batch_transport_fn transport,
@@ -874,10 +875,11 @@ msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome 
 
 /*
  * Answers `count` attempts (0 to 1,000,000) in this order, as msgq_complete does each, with one
- * commit for up to 64 of them, with a batch transport for up to max_messages if that is more. Every
- * outcome has the same struct_size. results[i], unless `results` is NULL, is the result for
- * tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call, which goes on. After an
- * error no attempt was answered, except after CLOSED, when the queue was closed meanwhile.
+ * commit for up to 64 of them; with durable_outcomes and a batch transport for up to max_messages
+ * if that is more. Every outcome has the same struct_size. results[i], unless `results` is NULL, is
+ * the result for tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call, which goes
+ * on. After an error no attempt was answered, except after CLOSED, when the queue was closed
+ * meanwhile.
  */
 msgq_result msgq_complete_batch(msgq_queue *queue, const uint64_t *tokens,
                                 const msgq_outcome *outcomes, size_t count, msgq_result *results);

@@ -3,6 +3,23 @@ final class AttemptRunner {
     /// The most body bytes of attempts that begin in one commit, because their calls wait in memory.
     private static let bytesPerCommit = 1 << 20
 
+    /// A call that has returned or was revoked.
+    private struct ReturnedCall {
+        let call: CallQueue.Call
+        /// nil: it was revoked.
+        let outcomes: [Outcome]?
+        /// The places of the outcomes that are not handled yet, the next one last.
+        var places: [Int]
+
+        init(_ call: CallQueue.Call, _ outcomes: [Outcome]?) {
+            (self.call, self.outcomes) = (call, outcomes)
+            places = outcomes.map { BatchRule.settlingOrder($0.map(\.verdict)).reversed() } ?? []
+        }
+    }
+
+    /// How many outcomes are written before other calls have their turn, unless each commit is flushed.
+    private static let outcomesPerTurn = 64
+
     private let context: EngineContext
     private let store: Store
     private let ports: Ports
@@ -14,6 +31,8 @@ final class AttemptRunner {
     private var transport: Registration<Transport>?
     /// Releases of replaced transports whose last call has returned.
     private var dueReleases: [@Sendable () -> Void] = []
+    /// Calls that have returned, of which not all outcomes are handled.
+    private var unhandled: [ReturnedCall] = []
     /// Calls that have not been counted against the rate.
     private var begun: [(starts: [Core.Start], beginning: CallBeginning)] = []
 
@@ -49,9 +68,12 @@ final class AttemptRunner {
         return dueReleases + [transport?.retire()]
     }
 
-    /// How many outcomes are written in one commit: at least those of a batch. The lock is released between commits, so that callers need
-    /// not wait long.
-    var outcomesPerCommit: Int { max(64, transport?.function.limits?.maxMessages ?? 0) }
+    /// How many outcomes are written in one commit. The lock is released between commits, so that callers need not wait long. If each of
+    /// them is flushed, those of a batch are written together.
+    var outcomesPerCommit: Int {
+        guard context.options.durableOutcomes else { return Self.outcomesPerTurn }
+        return max(Self.outcomesPerTurn, transport?.function.limits?.maxMessages ?? 0)
+    }
 
     // MARK: Beginning
 
@@ -174,13 +196,18 @@ final class AttemptRunner {
 
     // MARK: Calling
 
+    /// Returns since when the call of an attempt is being made (monotonic); now, if it waits or its outcome does; nil: it is pending.
+    func beginning(of token: UInt64) -> Int64? {
+        unhandled.contains { $0.call.contains(token) } ? ports.mono() : calls.beginning(of: token)
+    }
+
     /// Makes the call and further ones, with the lock released, then handles the outcomes. `begin` begins the next attempts in the same
     /// commit.
     func make(_ call: CallQueue.Call, thenBegin begin: () -> Void) {
         host.beginTransportCall()
         if let beginning = call.beginning { begun.append((call.attempts.map(\.start), beginning)) }
         host.call { calls.make(call) { context.isOwnProcess } }
-        handleReturned()
+        handleReturnedInTurns()
         if calls.hasWaiting || !dueReleases.isEmpty { writes.commit() } else { begin() }
         runReleases()
         host.endTransportCall()
@@ -189,9 +216,17 @@ final class AttemptRunner {
     /// Handles the outcomes that other threads have left, whose calls take long now.
     func handleLeftOutcomes() {
         guard calls.state.hasWork else { return }
-        handleReturned()
+        handleReturnedInTurns()
         writes.commit()
         runReleases()
+    }
+
+    /// Handles the outcomes that have arrived. Those of large batches are committed in parts, between which the lock is released.
+    private func handleReturnedInTurns() {
+        while handleReturned(atMost: outcomesPerCommit) {
+            writes.commit()
+            context.lock.yield()
+        }
     }
 
     /// Counts the calls against the rate that have begun. Until then they are judged as if they began now.
@@ -203,15 +238,30 @@ final class AttemptRunner {
         }
     }
 
-    private func handleReturned() {
-        guard !context.isForkedChild else { return }
+    /// Handles outcomes that have arrived. Returns whether some are left.
+    @discardableResult
+    private func handleReturned(atMost limit: Int = .max) -> Bool {
+        guard !context.isForkedChild else { return false }
         countBegun()
-        for (call, outcomes) in calls.takeReturned() {
-            if let outcomes { returned(call, outcomes) } else { for attempt in call.attempts { revoked(attempt.start) } }
+        unhandled += calls.takeReturned().map { ReturnedCall($0.call, $0.outcomes) }
+        var left = limit
+        while !unhandled.isEmpty {
+            let call = unhandled[0].call
+            if let outcomes = unhandled[0].outcomes {
+                while left > 0, let place = unhandled[0].places.popLast() {
+                    returned(call.attempts[place].flight, outcomes[place])
+                    left -= 1
+                }
+                guard unhandled[0].places.isEmpty else { return true }
+            } else {
+                for attempt in call.attempts { revoked(attempt.start) }
+            }
+            unhandled.removeFirst()
             // A call that has returned and never began sent nothing.
             if let beginning = call.beginning { begun.removeAll { $0.beginning === beginning } }
             if let release = call.transport.leave() { dueReleases.append(release) }
         }
+        return false
     }
 
     /// Puts a message back whose call was not made.
@@ -233,11 +283,7 @@ final class AttemptRunner {
         for release in releases { host.call(release) }
     }
 
-    /// Handles the return of the transport's call.
-    private func returned(_ call: CallQueue.Call, _ outcomes: [Outcome]) {
-        for place in BatchRule.settlingOrder(outcomes.map(\.verdict)) { returned(call.attempts[place].flight, outcomes[place]) }
-    }
-
+    /// Handles an outcome that the transport's call returned.
     private func returned(_ flight: Flight, _ outcome: Outcome) {
         guard context.phase != .closed else { return }
         let isAnswered = context.core.openFlight(flight.token) == nil

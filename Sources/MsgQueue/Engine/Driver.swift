@@ -179,7 +179,7 @@ final class Driver: @unchecked Sendable {
                 }
             case .timeOut(let token):
                 // The time counts from the call.
-                if let since = calls.beginning(of: token), context.core.scheduler.countTimeout(of: token, from: since) > now.mono {
+                if let since = attempts.beginning(of: token), context.core.scheduler.countTimeout(of: token, from: since) > now.mono {
                     continue
                 }
                 writes.perform(context.core.timedOut(token, now, random: ports.fraction))

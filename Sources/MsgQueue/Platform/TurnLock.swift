@@ -80,6 +80,18 @@ final class TurnLock: @unchecked Sendable {
         if engineThreads > 0 { engineCondition.signal() }
     }
 
+    /// Lets callers that wait run, on a thread of the engine or after a callback.
+    func yield() {
+        state.lock()
+        if !callers.isEmpty || engineThreads > 0 {
+            // As for an engine thread, whoever holds it: callers have the next turn.
+            side = .engine
+            release()
+            lockForEngineLocked()
+        }
+        state.unlock()
+    }
+
     func withLock<T, E: Error>(_ body: () throws(E) -> T) throws(E) -> T {
         lock()
         defer { unlock() }

@@ -4,6 +4,31 @@ import Testing
 
 /// What concerns many messages or conversations is done in parts, between which other calls have their turn.
 @Suite struct TurnTests {
+    @Test(arguments: [false, true]) func F9_outcomes_of_a_batch_are_committed_64_at_a_time(durable: Bool) throws {
+        let bench = try EngineBench { ($0.mode, $0.direct, $0.durableOutcomes) = (.manual, false, durable) }
+        var limits = BatchLimits()
+        limits.maxMessages = 200
+        try bench.engine.setTransport(Registration(.batch({ deliveries, _ in deliveries.map { _ in .sent } }, limits)))
+        for number in 0..<200 { try bench.enqueue("hello", Name("c\(number)")) }
+        let before = try bench.withStore { $0.commits }
+        try bench.drain()
+        #expect(try bench.engine.counts(nil).sent == 200)
+        // One for the beginnings, and those of the outcomes.
+        #expect(try bench.withStore { $0.commits } - before == (durable ? 2 : 5))
+    }
+
+    /// The lock is released between two parts of the outcomes: a close meanwhile handles the rest.
+    @Test func F9_outcomes_that_wait_for_their_turn_survive_a_close() throws {
+        let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
+        var limits = BatchLimits()
+        limits.maxMessages = 1_000
+        try bench.engine.setTransport(Registration(.batch({ deliveries, _ in deliveries.map { _ in .sent } }, limits)))
+        for number in 0..<300 { try bench.enqueue("hello", Name("c\(number)")) }
+        try bench.drain()
+        try bench.reopen()
+        #expect(try bench.engine.counts(nil).sent == 300)
+    }
+
     @Test func F9_a_step_of_retry_all_puts_at_most_128_messages_back() throws {
         let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
         bench.answer(by: { _ in .reject() })
