@@ -169,7 +169,7 @@ final class Driver: @unchecked Sendable {
                 now, queued: store.totals.queued, inSession: queuedInSession, commits: store.commits)
             switch step {
             case .start, .wait: return step
-            case .scan, .survey, .load, .expire, .seek:
+            case .schedule, .scan, .survey, .load, .expire, .seek:
                 guard isInTurn(&reads, least: 1, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in try look(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
@@ -210,9 +210,10 @@ final class Driver: @unchecked Sendable {
         }
     }
 
-    /// Performs a step that reads queued messages, or an expiry.
+    /// Performs a step that schedules lanes again or reads queued messages, or an expiry.
     private func look(_ step: Step, _ now: Moment) throws(QueueError) {
         switch step {
+        case .schedule: context.core.scheduler.scheduleMore(now)
         case .scan(let after, let limit):
             let rows = try store.queued(after: after, limit: limit)
             context.core.scheduler.scanned(rows, complete: rows.count < limit, now)

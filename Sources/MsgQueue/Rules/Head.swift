@@ -38,6 +38,11 @@ package struct Head: Sendable, Equatable {
     /// The message had a retryable failure and is to be tried again.
     var isRetry: Bool { !due.isNone }
 
+    /// Ends the delay if it began for lack of a network, before the network returned (monotonic).
+    mutating func endDelay(networkReturnedAt time: Int64) {
+        if waitsForNetwork, let end = dueMono, end.subtractingClamped(due.delay) <= time { dueMono = nil }
+    }
+
     /// Whether a condition of its own may defer the message.
     var mayBeDeferred: Bool { notBefore != 0 || unmeteredOnly || !due.isNone }
 

@@ -71,6 +71,8 @@ package enum Step: Equatable, Sendable {
     case endUnreachable(conversation: Name, sequence: Int64, hand: Hand)
     /// The attempt's deadline has passed: end it as a timeout.
     case timeOut(token: UInt64)
+    /// Call `scheduleMore`.
+    case schedule
     /// Read queued messages after this sequence, in order, then call `scanned`.
     case scan(after: Int64, limit: Int)
     /// Find the conversations with queued messages after this one, in the order of their names' bytes, then call `surveyed`.

@@ -62,7 +62,7 @@ extension Scheduler {
     /// The start of the next message of the batch, or a step that must precede it: a read of the store, or an expiry. nil: the batch is
     /// complete.
     package mutating func nextInBatch(_ now: Moment, queued: Int64) -> Step? {
-        guard let batch = gathering, !batch.isFull, mayStart, !isStoreRefusing(now), session?.hasBatchLeft ?? true,
+        guard let batch = gathering, !batch.isFull, unscheduled.isEmpty, mayStart, !isStoreRefusing(now), session?.hasBatchLeft ?? true,
             pace?.isOpen(at: now.mono) ?? true
         else { return nil }
         wakeLanes(now)

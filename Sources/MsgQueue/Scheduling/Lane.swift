@@ -60,6 +60,9 @@ struct Lane {
         more && (directThrough > last || approvedThrough > last || approved.contains { $0 > last })
     }
 
+    /// Notes that it is in no list of the scheduler.
+    mutating func forgetTickets() { (wakeAt, dueAt, awaitsRead) = (0, 0, false) }
+
     /// Whether an attempt may begin, of the batch that is being chosen if there is one.
     func isFree(for batch: UInt64?) -> Bool { flight == nil || batch == self.batch }
 

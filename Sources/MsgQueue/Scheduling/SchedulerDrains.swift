@@ -76,15 +76,12 @@ extension Scheduler {
 
     /// Drops the index of the backlog, so that the store is read again: an index of the store was rebuilt.
     package mutating func forgetBacklog(_ now: Moment) {
-        for (conversation, lane) in lanes {
-            guard lane.flight != nil else {
-                lanes[conversation] = nil
-                continue
-            }
+        lanes = lanes.compactMapValues { lane in
+            guard lane.flight != nil else { return nil }
             // Messages before the one in flight may be missing from the index, too.
             var unread = lane
             (unread.upcoming, unread.deferred, unread.last, unread.more) = ([], [], 0, true)
-            lanes[conversation] = unread
+            return unread
         }
         restartScan()
         scheduleAll(now)

@@ -17,10 +17,9 @@ extension Scheduler {
             if was.isOnline, let stableAt = holds.stableAt, stableAt <= now.mono { networkReturned(at: stableAt) }
             holds.disconnected()
             // Messages that would have been sent directly become part of the backlog.
-            for conversation in Array(lanes.keys) {
-                lanes[conversation]?.closeDirectRange()
-                lanes[conversation]?.approved = []
-                lanes[conversation]?.approvedThrough = 0
+            forEachLane { lane in
+                lane.closeDirectRange()
+                (lane.approved, lane.approvedThrough) = ([], 0)
             }
             round = nil
         }

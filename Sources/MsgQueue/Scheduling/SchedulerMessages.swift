@@ -61,21 +61,16 @@ extension Scheduler {
     func withMonotonicDue(_ head: Head) -> Head {
         var anchored = head
         anchored.dueMono = head.due.isNone ? nil : head.due.end(opening)
-        // The network returned after the delay began, which ends it.
-        if head.waitsForNetwork, let end = anchored.dueMono, end.subtractingClamped(head.due.delay) <= returnedAt {
-            anchored.dueMono = nil
-        }
+        anchored.endDelay(networkReturnedAt: returnedAt)
         return anchored
     }
 
     /// Ends the delays of messages that failed for lack of a network, once the connection is stable.
     mutating func networkReturned(at time: Int64) {
         returnedAt = time
-        for conversation in Array(lanes.keys) {
-            guard var lane = lanes[conversation] else { continue }
-            lane.upcoming = lane.upcoming.map(withMonotonicDue)
-            lane.deferred = lane.deferred.map(withMonotonicDue)
-            lanes[conversation] = lane
+        forEachLane { lane in
+            for place in lane.upcoming.indices { lane.upcoming[place].endDelay(networkReturnedAt: time) }
+            for place in lane.deferred.indices { lane.deferred[place].endDelay(networkReturnedAt: time) }
         }
     }
 

@@ -21,6 +21,7 @@ extension Scheduler {
         if let stop = endOfSession(now) { return .finish(stop) }
         if let session, let step = putBack(session) { return step }
         wakeWaiting(now)
+        if !unscheduled.isEmpty { return .schedule }
         if let step = nextAttempt(now, queued: queued) { return step }
         if let session, isDone(session), !hasDelayedStart(session, now) {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)

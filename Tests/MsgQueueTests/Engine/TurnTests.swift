@@ -46,4 +46,44 @@ import Testing
         #expect(steps == [128, 128, 44])
         #expect(try bench.engine.counts(nil).queued == 300)
     }
+
+    private func scheduler(lanes: Int, perStep: Int) throws -> (simulation: Simulation, count: Int) {
+        let simulation = Simulation(.auto, maxInFlight: 1)
+        simulation.preload((0..<lanes).map { Name("c\($0)") })
+        simulation.answersInCall = true
+        try simulation.settle()
+        simulation.scheduler.lanesPerStep = perStep
+        return (simulation, simulation.scheduler.lanes.count)
+    }
+
+    /// The steps before anything starts or is read.
+    private func steps(_ simulation: Simulation) -> Int {
+        var steps = 0
+        while simulation.scheduler.next(simulation.now, queued: 100) == .schedule {
+            simulation.scheduler.scheduleMore(simulation.now)
+            steps += 1
+        }
+        return steps
+    }
+
+    @Test func F9_an_input_for_all_conversations_schedules_a_part_of_them_at_a_time() throws {
+        for input in 0..<5 {
+            let (simulation, count) = try scheduler(lanes: 95, perStep: 10)
+            #expect(count == 95)
+            let now = simulation.now
+            switch input {
+            case 0: simulation.scheduler.transportChanged(present: true, now)
+            case 1: simulation.scheduler.networkChanged(Network(connectivity: .online), now)
+            case 2: simulation.scheduler.clockSet(now)
+            case 3:
+                _ = simulation.scheduler.pause(nil, now)
+                _ = simulation.scheduler.resume(nil, now)
+            default:
+                simulation.scheduler.lifecycleChanged(isInBackground: true, now)
+                simulation.scheduler.lifecycleChanged(isInBackground: false, now)
+            }
+            // The input itself schedules the first part.
+            #expect(steps(simulation) == 9, "input \(input)")
+        }
+    }
 }

@@ -43,6 +43,7 @@ extension SimulatedEngine {
     private func perform(_ step: Step) throws {
         switch step {
         case .start, .wait: break
+        case .schedule: scheduler.scheduleMore(now)
         case .scan(let after, let limit):
             let rows = store.queued(after: after, limit: limit)
             observer?.reads(nil, after: after, rows: rows.count)
