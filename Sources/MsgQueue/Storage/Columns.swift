@@ -49,6 +49,7 @@ struct Fields<Column: Columns> {
     func text(_ column: Column) -> String { statement.text(column.position) }
     func optionalText(_ column: Column) -> String? { isNull(column) ? nil : text(column) }
     func blob(_ column: Column) -> [UInt8] { statement.blob(column.position) }
+    func follows(_ column: Column, _ last: inout [UInt8]?) -> Bool { statement.follows(column.position, &last) }
 
     // MARK: Parameters
 

@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 /// A prepared statement. It is always reset after use, because an active statement delays later commits.
 final class Statement {
@@ -154,6 +155,28 @@ final class Statement {
         let buffer = UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(handle, column)))
         let text = String(decoding: buffer, as: UTF8.self)
         return text.utf8.elementsEqual(buffer) ? text : nil
+    }
+
+    /// Whether the bytes of a value are after those of `last`, which they replace; nil: there are none before.
+    func follows(_ column: Int32, _ last: inout [UInt8]?) -> Bool {
+        let start = sqlite3_column_blob(handle, column)
+        let bytes = UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column)))
+        guard var before = last else {
+            last = Array(bytes)
+            return true
+        }
+        // In its place, because a copy of each name would take time.
+        last = nil
+        let order = before.withUnsafeBytes { earlier -> Int32 in
+            let common = min(earlier.count, bytes.count)
+            guard common > 0, let first = earlier.baseAddress, let second = bytes.baseAddress else { return 0 }
+            return memcmp(first, second, common)
+        }
+        let follows = order < 0 || order == 0 && before.count < bytes.count
+        before.removeAll(keepingCapacity: true)
+        before.append(contentsOf: bytes)
+        last = before
+        return follows
     }
 
     func blob(_ column: Int32) -> [UInt8] {

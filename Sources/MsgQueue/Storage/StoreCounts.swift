@@ -321,15 +321,15 @@ extension Store {
     /// Returns the sum of the counts of all conversations. Damaged counts are rebuilt.
     func sumOfConversations() throws(QueueError) -> Counts {
         try writeCounts()
-        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
+        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation ORDER BY name")
         var sum = Counts()
         var damaged: [Name] = []
-        var names = Set<[UInt8]>()
+        var last: [UInt8]?
         try statement.forEach { () throws(QueueError) in
             let fields = Fields<ConversationColumn>(statement)
             // The pages of a damaged b-tree may lead to the same rows again, and so without end.
-            guard names.insert(fields.blob(.name)).inserted else {
-                throw QueueError(.corrupt, "the table conversation has a name twice", isIndex: true)
+            guard fields.follows(.name, &last) else {
+                throw QueueError(.corrupt, "the names in the table conversation are not in order", isIndex: true)
             }
             if let counts = checkedCounts(fields) { sum += counts } else { damaged.append(Name(fields.text(.name))) }
             return true

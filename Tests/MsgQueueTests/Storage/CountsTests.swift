@@ -123,4 +123,28 @@ import Testing
         #expect(try bench.rows("SELECT seq FROM message ORDER BY seq") == [["5"], ["6"]])
         try check(bench, ["ana"], "cleared")
     }
+
+    /// The sums that an opening after a crash computes keep one name, not all of them.
+    @Test func F9_names_that_are_not_in_order_are_found_by_their_neighbours() throws {
+        let bench = try StoreBench()
+        let statement = try Statement("SELECT column1 FROM (VALUES (''), ('a'), ('ab'), ('b'), ('b'), ('a'), ('é'))", bench.store.database)
+        defer { statement.finalize() }
+        var last: [UInt8]?
+        var answers: [Bool] = []
+        try statement.forEach { () throws(QueueError) in
+            answers.append(statement.follows(0, &last))
+            return true
+        }
+        #expect(answers == [true, true, true, true, false, false, true])
+        #expect(last == Array("é".utf8))
+    }
+
+    @Test func F9_the_counts_of_many_conversations_are_summed_after_a_crash() throws {
+        let bench = try StoreBench()
+        try bench.transaction { _ in for number in 0..<3_000 { _ = try bench.insert(Name("c\(number)"), [1, 2]) } }
+        try bench.store.foldNow()
+        try bench.reopen(clean: false)
+        #expect(bench.store.totals.queued == 3_000 && bench.store.totals.unsentBytes == 6_000)
+        #expect(try bench.store.differences() == [])
+    }
 }
