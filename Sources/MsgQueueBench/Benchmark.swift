@@ -5,6 +5,7 @@ import Glibc
 struct Benchmark {
     private static let usage = """
         usage: msgqueue-bench recovery
+               msgqueue-bench calls [--directory DIRECTORY] [--deepest N]
                msgqueue-bench series [--seconds S] [--rounds N] [--directory DIRECTORY] [--deepest N]
                msgqueue-bench [--work W1,W2,W3,W4] [--seconds S] [--rounds N] [--directory DIRECTORY] [--json]
 
@@ -17,6 +18,10 @@ struct Benchmark {
         series: one JSON object with the throughput by threads, the cost of an enqueue by the number of queued messages (up to --deepest,
         default 1000000), a drain with 16 attempts in flight (W4b), and the latencies of an enqueue while a drain runs (F8) and from
         enqueue to the transport, of messages that follow one another at once (W8) and after 2 ms (W8 spaced).
+
+        calls: for each call that reads or changes the store, the median and the 99th percentile of its time and the longest time for which
+        one thread held the engine's lock meanwhile, in milliseconds, with 1000, 100000 and 1000000 messages (up to --deepest) in 1, 1000
+        and 100000 conversations.
 
         recovery: the table of the simulation kit's documentation. 1,000 clients of one receiver reconnect at the same moment, with
         several retry policies, in virtual time.
@@ -42,10 +47,11 @@ struct Benchmark {
         do {
             if arguments == ["recovery"] { return print(try Recovery.tables()) }
             var benchmark = Benchmark()
-            let isSeries = arguments.first == "series"
-            if isSeries { arguments.removeFirst() }
+            let part = arguments.first.flatMap { ["series", "calls"].contains($0) ? $0 : nil }
+            if part != nil { arguments.removeFirst() }
             while let name = arguments.popFirst() { try benchmark.set(name) { arguments.popFirst() } }
-            if isSeries { return print(try benchmark.series.json()) }
+            if part == "series" { return print(try benchmark.series.json()) }
+            if part == "calls" { return try CallTimes(directory: benchmark.directory, deepest: benchmark.deepest).run() }
             try benchmark.run()
         } catch {
             let message = Array("msgqueue-bench: \(error)\n".utf8)

@@ -177,6 +177,10 @@ package final class Engine: @unchecked Sendable {
     /// In a queue without threads: performs a part of what is overdue, because the host may poll seldom. Under the lock.
     func catchUp() { driver.runTimedHere(interval: Self.catchUpInterval) }
 
+    /// Returns the longest time for which one thread held the engine's lock since the last call, in nanoseconds. For benchmarks: it is measured
+    /// from the first call on.
+    package func takeLongestHold() -> UInt64 { context.lock.takeLongestHold() }
+
     // MARK: The host's functions
 
     package func setTransport(_ new: Registration<Transport>?) throws(QueueError) {

@@ -16,23 +16,39 @@ final class TurnLock: @unchecked Sendable {
     /// The lock is reserved for an engine thread.
     private var isHandedToEngine = false
     private let engineCondition = Condition()
+    /// For measurements: since when the lock is held, and the longest time until now, in nanoseconds; nil: not measured.
+    private var holds: (since: UInt64, longest: UInt64)?
     /// The thread that holds the lock, in debug builds; 0: none.
     private var owner: pthread_t = 0
 
     /// Asserts that the calling thread holds the lock.
     func assertHeld() { assert(owner == pthread_self(), "the lock is not held by this thread") }
 
-    private func setOwner(_ thread: @autoclosure () -> pthread_t) {
+    /// Notes the thread that has the lock from now on.
+    private func noteOwner(_ thread: @autoclosure () -> pthread_t) {
         #if DEBUG
             owner = thread()
         #endif
+        if holds != nil { holds?.since = Ports.nanoseconds() }
+    }
+
+    /// Returns the longest time for which the lock was held since the last call, in nanoseconds, and measures from now on.
+    func takeLongestHold() -> UInt64 {
+        state.lock()
+        defer { state.unlock() }
+        defer { holds = (Ports.nanoseconds(), 0) }
+        return holds?.longest ?? 0
+    }
+
+    private func noteHold() {
+        if let held = holds { holds?.longest = max(held.longest, Ports.nanoseconds() &- held.since) }
     }
 
     func lock() {
         state.lock()
         guard isHeld || !callers.isEmpty || isHandedToEngine else {
             (isHeld, side) = (true, .caller)
-            setOwner(pthread_self())
+            noteOwner(pthread_self())
             return state.unlock()
         }
         let turn = Semaphore()
@@ -41,7 +57,7 @@ final class TurnLock: @unchecked Sendable {
         turn.wait()
         // The thread that handed the lock over may be about to wait for a condition, which this thread must not signal before.
         state.lock()
-        setOwner(pthread_self())
+        noteOwner(pthread_self())
         state.unlock()
     }
 
@@ -59,7 +75,7 @@ final class TurnLock: @unchecked Sendable {
             engineThreads -= 1
         }
         (isHeld, side, isHandedToEngine) = (true, .engine, false)
-        setOwner(pthread_self())
+        noteOwner(pthread_self())
     }
 
     func unlock() {
@@ -69,7 +85,8 @@ final class TurnLock: @unchecked Sendable {
     }
 
     private func release() {
-        setOwner(0)
+        noteHold()
+        noteOwner(0)
         if !callers.isEmpty, side == .engine || engineThreads == 0 {
             side = .caller
             callers.removeFirst().post()

@@ -1,0 +1,197 @@
+import Glibc
+import MsgQueue
+
+/// The time of each call that reads or changes the store, by the number of messages and of conversations, and how long it holds others.
+struct CallTimes {
+    private static let depths = [1_000, 100_000, 1_000_000]
+    private static let conversations = [1, 1_000, 100_000]
+    private static let body = [UInt8](repeating: 0x6d, count: Work.bodySize)
+
+    let directory: String
+    let deepest: Int
+
+    func run() throws {
+        print("messages conversations call p50_ms p99_ms held_ms")
+        for depth in Self.depths where depth <= deepest {
+            for conversations in Self.conversations where conversations <= depth {
+                let folder = try Folder(in: directory)
+                defer { folder.remove() }
+                try Store(folder.path, depth, conversations).measure()
+            }
+        }
+    }
+
+    /// One store.
+    private final class Store {
+        private let (folder, depth, conversations): (String, Int, Int)
+        private var engine: Engine
+        private let options: Options
+        private var ids: [String] = []
+        private var next = 0
+
+        init(_ folder: String, _ depth: Int, _ conversations: Int) throws {
+            (self.folder, self.depth, self.conversations) = (folder, depth, conversations)
+            var options = Options()
+            (options.mode, options.direct) = (.manual, false)
+            (engine, self.options) = (try Engine.open(path: "\(folder)/queue.db", options: options), options)
+        }
+
+        private func withDraft<Value>(_ conversation: Int, _ body: (BorrowedDraft) throws -> Value) throws -> Value {
+            try CallTimes.body.withUnsafeBytes { bytes in
+                try body(
+                    BorrowedDraft(
+                        id: nil, conversation: Name("c\(conversation)"), body: bytes, metadata: [], notBefore: 0, expiresAt: 0,
+                        unmeteredOnly: false))
+            }
+        }
+
+        private func fill(_ count: Int) throws {
+            var left = count
+            while left > 0 {
+                let (part, first) = (min(left, 10_000), left)
+                ids += try CallTimes.body.withUnsafeBytes { bytes in
+                    let drafts = (0..<part).map { place in
+                        BorrowedDraft(
+                            id: nil, conversation: Name("c\((first + place) % conversations)"), body: bytes, metadata: [], notBefore: 0,
+                            expiresAt: 0, unmeteredOnly: false)
+                    }
+                    return try engine.enqueue(DraftBatch(count: part) { Array(drafts[$0]) }).ids()
+                }
+                left -= part
+            }
+        }
+
+        /// Another message each time.
+        private var id: String {
+            next = (next + 7_919) % max(ids.count, 1)
+            return ids[next]
+        }
+
+        private func measure(_ name: String, _ times: Int = 50, _ call: () throws -> Void) throws {
+            var (samples, held): ([Double], UInt64) = ([], 0)
+            _ = engine.takeLongestHold()
+            for _ in 0..<times {
+                let start = Self.now
+                try call()
+                samples.append(Double(Self.now &- start) / 1e6)
+                // What follows the call, as on the timer's thread, counts.
+                usleep(2_000)
+                held = max(held, engine.takeLongestHold())
+            }
+            samples.sort()
+            let columns = [samples[samples.count / 2], samples[samples.count * 99 / 100], Double(held) / 1e6].map(Self.decimal)
+            print("\(depth) \(conversations) \(name) \(columns.joined(separator: " "))")
+        }
+
+        private static var now: UInt64 {
+            var time = timespec()
+            clock_gettime(CLOCK_MONOTONIC, &time)
+            return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
+        }
+
+        private static func decimal(_ value: Double) -> String { String(Double(Int64(value * 1_000)) / 1_000) }
+
+        private func send(_ outcome: Outcome, batch: Int = 0) throws {
+            var limits = BatchLimits()
+            limits.maxMessages = 1_000
+            let transport = Transport.batch({ deliveries, _ in deliveries.map { _ in outcome } }, limits)
+            try engine.setTransport(Registration(transport))
+            _ = try engine.drainAndWait(nil, batch: batch, timeout: nil)
+        }
+
+        // MARK: Calls
+
+        func measure() throws {
+            try fill(depth)
+            try reads()
+            try changes()
+            try inputs()
+            try many()
+            _ = try engine.close(timeout: 60_000)
+        }
+
+        private func reads() throws {
+            for (name, filter) in [
+                ("list", Filter(limit: 50)), ("list-newest", Filter(limit: 50, newestFirst: true)),
+                ("list-by-time", Filter(limit: 50, order: .time)), ("list-of-conversation", Filter(conversation: "c0", limit: 50)),
+                ("list-with-reasons", Filter(limit: 50, withReasons: true)), ("list-1000", Filter(limit: 1_000)),
+            ] { try measure(name) { _ = try engine.list(filter) } }
+            try measure("get") { _ = try engine.message(id: id) }
+            try measure("explain") { _ = try engine.explain(id) }
+            try measure("attempts") { _ = try engine.attempts(id) }
+            try measure("count") { _ = try engine.counts(nil) }
+            try measure("count-of-conversation") { _ = try engine.counts("c0") }
+            try measure("count-waiting") { _ = try engine.waiting() }
+            try measure("failure-groups") { _ = try engine.failureGroups(limit: 50) }
+            try measure("conversations") { _ = try engine.conversations(before: 0, limit: 50) }
+            try measure("conversations-by-time") { _ = try engine.conversationsByTime(before: nil, limit: 50) }
+            try measure("conversation") { _ = try engine.conversation("c0") }
+            try measure("state") { _ = try engine.state() }
+            try measure("banner") { _ = try engine.banner(nil) }
+            try measure("statistics") { _ = try engine.statistics() }
+        }
+
+        private func changes() throws {
+            try measure("enqueue") { try withDraft(0) { _ = try engine.enqueue(DraftBatch($0)) } }
+            try measure("record") { try withDraft(0) { _ = try engine.record($0, sender: "ben") } }
+            try measure("edit") { try CallTimes.body.withUnsafeBytes { try engine.edit(id, MessageChange(body: $0)) } }
+            try measure("set-title") { try engine.setTitle("title", of: "c0") }
+            try measure("delete", 20) {
+                let id = ids.removeLast()
+                try engine.delete(id)
+            }
+        }
+
+        private func reopen(_ mode: Mode) throws {
+            _ = try engine.close(timeout: 60_000)
+            var options = options
+            options.mode = mode
+            engine = try Engine.open(path: "\(folder)/queue.db", options: options)
+        }
+
+        /// Inputs for every conversation. In mode auto the scheduler knows each one after an attempt, which is retried later.
+        private func inputs() throws {
+            try reopen(.auto)
+            try engine.setTransport(Registration(Transport.single { _, _ in .retry() }))
+            usleep(UInt32(100_000 + 150 * conversations))
+            try measure("pause", 5) { try engine.pause(nil) }
+            try measure("resume", 5) {
+                try engine.resume(nil)
+                try engine.pause(nil)
+            }
+            try engine.resume(nil)
+            try measure("connectivity", 5) {
+                try engine.setNetwork(Network(connectivity: .offline))
+                try engine.setNetwork(Network(connectivity: .online))
+            }
+            try measure("lifecycle", 5) {
+                try engine.setLifecycle(isInBackground: true)
+                try engine.setLifecycle(isInBackground: false)
+            }
+            try measure("set-transport", 5) { try engine.setTransport(Registration(Transport.single { _, _ in .retry() })) }
+            try reopen(.manual)
+            try engine.setTransport(Registration(Transport.single { _, _ in .sent }))
+            try measure("drain-of-1", 5) { _ = try engine.drainAndWait(nil, batch: 1, timeout: nil) }
+            try measure("drain-of-1000", 3) { try send(.sent, batch: 1_000) }
+        }
+
+        private func many() throws {
+            try measure("backup", 1) { try LongReads(engine).backup(to: "\(folder)/copy.db") }
+            unlink("\(folder)/copy.db")
+            let part = min(depth, 100_000)
+            try fill(part)
+            try measure("drain-failing", 1) { try send(.reject(), batch: part / 2) }
+            try measure("retry-all", 1) {
+                try engine.pause(nil)
+                _ = try engine.retryAll(nil)
+                try engine.setTransport(nil)
+                try engine.resume(nil)
+            }
+            try send(.reject(), batch: part / 2)
+            try engine.setTransport(nil)
+            try measure("clear-failed", 1) { _ = try engine.clearFailed(nil) }
+            try measure("delete-conversation", 1) { _ = try engine.deleteConversation("c0") }
+            try measure("clear", 1) { try engine.clear(nil) }
+        }
+    }
+}
