@@ -515,6 +515,14 @@ typedef struct msgq_options {
      and 2 failed messages?", also when only failed ones are there. The yes to it is a drain with
      include_failed; one without sends the queued ones only. */
   bool prompt_for_failed;
+
+  /* 0: not, except 100 ms for another process, which may be closing. How long msgq_open waits while
+     another owner has the store open, in another process or in this one, before it answers LOCKED:
+     0 to 1 day, by the monotonic clock. For a program that is started while the one before it still
+     closes. The lock is tried every 5 ms; of several that wait any one may be the next. With
+     read_only it waits for the owner, and an owner waits for readers. A store that the parent of a
+     forked process had open when it forked is LOCKED at once. */
+  int64_t wait_ms;
 } msgq_options;
 
 /*
@@ -539,7 +547,7 @@ typedef struct msgq_options {
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 0, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
-    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN, false }
+    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN, false, 0 }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -560,9 +568,9 @@ void msgq_options_init(msgq_options *options);
  *
  * Errors: INVALID (also: a name that ends in -wal, -journal, -shm or -tail), PERMISSION (a
  * directory, FIFO, symbolic or hard link, mount point, another user's file, a file that others may
- * write, an unsafe directory, read-only), LOCKED, CORRUPT (not a store: empty, text, another
- * program's database; damaged beyond opening; `path`-wal without its database or of another one; a
- * rollback journal), TOO_NEW, STORAGE.
+ * write, an unsafe directory, read-only), LOCKED (after wait_ms), CORRUPT (not a store: empty,
+ * text, another program's database; damaged beyond opening; `path`-wal without its database or of
+ * another one; a rollback journal), TOO_NEW, STORAGE.
  */
 msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue **out);
 

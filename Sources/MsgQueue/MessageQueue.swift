@@ -28,7 +28,7 @@ public final class MessageQueue: Sendable {
     private let subscribing = Mutex()
 
     /// Opens the store in the file `path`, or creates it; the directory must exist. Without a transport messages are kept until
-    /// `setTransport` sets one.
+    /// `setTransport` sets one. With ``Options/wait`` it blocks its thread while another owner has the store open.
     ///
     /// - Throws: `.invalid` (an option, a path), `.permission` (a directory, a link, an unsafe place), `.locked` (another owner),
     ///   `.corrupt` (not a store), `.tooNew`, `.storage`.

@@ -117,6 +117,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.soonestExpiryFirst = given.soonest_expiry_first
     options.maintenance = given.maintenance
     options.promptForFailed = given.prompt_for_failed
+    options.wait = given.wait_ms
     return options
 }
 

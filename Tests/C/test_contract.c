@@ -113,6 +113,7 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(ramp_up_ms);
   SAME(initial_connectivity);
   SAME(prompt_for_failed);
+  SAME(wait_ms);
 #undef SAME
 }
 
@@ -133,6 +134,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail && options.refused == MSGQ_REFUSED_KEEP);
   CHECK(options.on_full == MSGQ_ON_FULL_REFUSE && options.limit_file_bytes == 0);
   CHECK(options.live_share == 0.5 && !options.soonest_expiry_first && !options.maintenance && !options.prompt_for_failed);
+  CHECK_NUMBER(0, options.wait_ms);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
   CHECK(options.rate_per_second == 0.0 && options.rate_burst == 0 && options.ramp_up_ms == 0);
 }

@@ -47,6 +47,7 @@ extension MessageQueue.Options: Codable {
         soonestExpiryFirst = try fields.value("soonestExpiryFirst", or: soonestExpiryFirst)
         maintenance = try fields.value("maintenance", or: maintenance)
         promptForFailed = try fields.value("promptForFailed", or: promptForFailed)
+        wait = try fields.duration("wait") ?? wait
     }
 
     /// Writes each property under its name.
@@ -94,6 +95,7 @@ extension MessageQueue.Options: Codable {
         try fields.encode(soonestExpiryFirst, forKey: "soonestExpiryFirst")
         try fields.encode(maintenance, forKey: "maintenance")
         try fields.encode(promptForFailed, forKey: "promptForFailed")
+        try fields.encode(milliseconds: wait, forKey: "wait")
     }
 }
 

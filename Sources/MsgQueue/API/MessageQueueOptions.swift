@@ -127,6 +127,12 @@ extension MessageQueue {
         /// Mode `ask`: the prompt also asks about failed messages: "Connected. Auto-send 5 queued and 2 failed messages?". The yes to it is
         /// a drain with `includeFailed`; one without sends the queued messages only. Default: false.
         public var promptForFailed = defaults.promptForFailed
+        /// How long opening waits while another owner has the store open, in another process or in this one, before it throws `.locked`:
+        /// 0 to 1 day, by the monotonic clock. Default: 0, which is 100 ms for another process.
+        ///
+        /// For a program that is started while the one before it still closes. The lock is tried every 5 ms; of several that wait any
+        /// one may be the next. With ``readOnly`` it waits for the owner, and an owner for the readers.
+        public var wait = Duration.milliseconds(defaults.wait)
 
         /// Creates options with their default values.
         public init() {}
@@ -197,6 +203,7 @@ extension MessageQueue.Options {
         options.maintenance = maintenance
         options.initialConnectivity = initialConnectivity
         options.promptForFailed = promptForFailed
+        options.wait = wait.milliseconds
         try options.validate()
         return options
     }

@@ -109,6 +109,8 @@ package struct Options: Sendable, Equatable {
     package var initialConnectivity = Connectivity.unknown
     /// The prompt also asks about failed messages: a yes is a drain that includes them.
     package var promptForFailed = false
+    /// How long opening waits for the lock of another owner: milliseconds, 0 to 1 day.
+    package var wait: Int64 = 0
 
     package init() {}
 
@@ -153,6 +155,7 @@ package struct Options: Sendable, Equatable {
         try Self.check(time: rampUp, in: 0...Self.day, "ramp up")
         guard rampUp == 0 || ratePerSecond > 0 else { throw QueueError(.invalid, "ramp up needs a rate per second") }
         try Self.check(liveShare, in: 0...1, "live share")
+        try Self.check(time: wait, in: 0...Self.day, "wait")
         try Self.validate(backoff)
     }
 

@@ -215,7 +215,7 @@ package final class Store {
     private static func acquireLock(_ path: String, _ options: Options) throws(QueueError) -> StoreLock {
         let lock: StoreLock
         if options.readOnly {
-            lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true)
+            lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true, wait: options.wait)
         } else {
             if try StorePath.inspect(path) == nil {
                 guard !options.maintenance else { throw QueueError(.invalid, "\(path) does not exist") }
@@ -224,7 +224,7 @@ package final class Store {
             guard let file = try StorePath.inspect(path) else {
                 throw QueueError(.storage, "\(path) was removed while it was opened")
             }
-            lock = try StoreLock.acquire(path, file, shared: false)
+            lock = try StoreLock.acquire(path, file, shared: false, wait: options.wait)
         }
         do throws(QueueError) { try StorePath.inspectSideFiles(of: path) } catch {
             lock.release()

@@ -20,18 +20,21 @@ final class StoreLock: @unchecked Sendable {
     }()
     nonisolated(unsafe) private static var held: [StoreLock] = []
 
-    /// The number of attempts, 5 ms apart, while another owner may be closing.
-    private static let tries = 20
+    /// Milliseconds between two attempts.
+    private static let interval: UInt32 = 5
+    /// How long another process may take to close, in milliseconds, also without a wait.
+    private static let patience: Int64 = 100
 
-    /// Acquires the lock. `shared`: for reading, together with other readers.
-    static func acquire(_ path: String, _ file: FileIdentity, shared: Bool) throws(QueueError) -> StoreLock {
-        var left = tries
+    /// Acquires the lock. `shared`: for reading, together with other readers. `wait`: milliseconds during which it is tried again, also when
+    /// this process has it.
+    static func acquire(_ path: String, _ file: FileIdentity, shared: Bool, wait: Int64 = 0) throws(QueueError) -> StoreLock {
+        let start = Ports.milliseconds(CLOCK_BOOTTIME)
         while true {
             do throws(QueueError) {
                 let lock = try StoreLock(path, file, shared)
                 try registry.withLock { () throws(QueueError) in
                     // Other locks of this process conflict, too; and in a forked child those of the parent, which are closed here.
-                    guard !held.contains(where: { $0.file == file && !($0.isShared && shared) }) else {
+                    guard holder(of: file, shared) == nil else {
                         close(lock.descriptor)
                         lock.descriptor = -1
                         throw QueueError(.locked, "\(path) is already open in this process (\(getpid())), or was when it was forked")
@@ -40,15 +43,28 @@ final class StoreLock: @unchecked Sendable {
                 }
                 return lock
             } catch {
-                guard error.code == .locked, left > 0, !isHeldHere(file, shared) else { throw error }
-                left -= 1
-                usleep(5_000)
+                let waited = Ports.milliseconds(CLOCK_BOOTTIME).subtractingClamped(start)
+                guard error.code == .locked, waited < timeLeft(file, shared, wait) else {
+                    guard error.code == .locked, error.detail.isEmpty else { throw error }
+                    throw QueueError(.locked, "\(path) is open in \(owner(of: file))")
+                }
+                usleep(interval * 1000)
             }
         }
     }
 
-    private static func isHeldHere(_ file: FileIdentity, _ shared: Bool) -> Bool {
-        registry.withLock { held.contains { $0.file == file && !($0.isShared && shared) } }
+    /// How long in all to wait for whoever has the lock.
+    private static func timeLeft(_ file: FileIdentity, _ shared: Bool, _ wait: Int64) -> Int64 {
+        registry.withLock {
+            guard let holder = holder(of: file, shared) else { return max(wait, patience) }
+            // Nobody releases a lock that a forked child has from its parent.
+            return holder.descriptor < 0 ? 0 : wait
+        }
+    }
+
+    /// Returns the lock of this process that excludes another. Needs the registry's mutex.
+    private static func holder(of file: FileIdentity, _ shared: Bool) -> StoreLock? {
+        held.first { $0.file == file && !($0.isShared && shared) }
     }
 
     private init(_ path: String, _ file: FileIdentity, _ shared: Bool) throws(QueueError) {
@@ -62,13 +78,8 @@ final class StoreLock: @unchecked Sendable {
             }
             guard platform_lock_database(descriptor, shared ? 0 : 1) == 0 else {
                 guard errno == EAGAIN || errno == EACCES else { throw QueueError(.storage, "locking \(path) failed: \(Posix.lastError())") }
-                let owner =
-                    Self.owner(of: file).map { owner in
-                        if owner == getpid() { return "this process (\(owner))" }
-                        let isGone = kill(owner, 0) != 0 && errno == ESRCH
-                        return isGone ? "a process that was forked by process \(owner)" : "process \(owner)"
-                    } ?? "another process"
-                throw QueueError(.locked, "\(path) is open in \(owner)")
+                // `acquire` says who has it, if it gives up.
+                throw QueueError(.locked, "")
             }
             // The file may have been replaced before the lock was acquired.
             guard try Posix.status(path).map(FileIdentity.init) == file else {
@@ -102,8 +113,16 @@ final class StoreLock: @unchecked Sendable {
         }
     }
 
+    /// Names the process that holds a lock on the file.
+    private static func owner(of file: FileIdentity) -> String {
+        guard let owner = ownerID(of: file) else { return "another process" }
+        if owner == getpid() { return "this process (\(owner))" }
+        let isGone = kill(owner, 0) != 0 && errno == ESRCH
+        return isGone ? "a process that was forked by process \(owner)" : "process \(owner)"
+    }
+
     /// Returns the process that holds a lock on the file, from `/proc/locks`; nil: unknown.
-    private static func owner(of file: FileIdentity) -> Int32? {
+    private static func ownerID(of file: FileIdentity) -> Int32? {
         guard let table = fopen("/proc/locks", "re") else { return nil }
         defer { fclose(table) }
         var line = [CChar](repeating: 0, count: 512)

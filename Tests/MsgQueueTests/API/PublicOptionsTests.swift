@@ -31,6 +31,7 @@ import Testing
         (options.liveShare, options.soonestExpiryFirst, options.maintenance) = (0.25, true, true)
         options.initialConnectivity = .offline
         options.promptForFailed = true
+        options.wait = .seconds(18)
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
         for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "callbacks" {

@@ -96,6 +96,7 @@ class Options(Structure):
         ("maintenance", c_bool),
         ("initial_connectivity", c_int64),
         ("prompt_for_failed", c_bool),
+        ("wait_ms", c_int64),
     ]
 
 

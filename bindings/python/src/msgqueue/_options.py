@@ -134,6 +134,7 @@ class Options(TypedDict, total=False):
     maintenance: Annotated[bool, _flag("maintenance")]
     initial_connectivity: Annotated[Connectivity, _member("initial_connectivity", Connectivity)]
     prompt_for_failed: Annotated[bool, _flag("prompt_for_failed")]
+    wait: Annotated[float, _seconds("wait_ms", "0 s to 1 day")]
 
 
 TABLE: dict[str, Option] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 import weakref
 from types import TracebackType
 from typing import ClassVar, Final, NoReturn, SupportsIndex
@@ -30,6 +31,9 @@ from .retry import RetryPolicy
 
 _MEBIBYTE = 1 << 20
 _DAY = 86400.0
+# Milliseconds.
+_LONGEST_WAIT = 86_400_000
+_SIGNAL_INTERVAL = 200
 
 
 class MessageQueue:
@@ -42,8 +46,8 @@ class MessageQueue:
     Threads: every method may be called from any thread at any time, also inside a callback, except `close`.
     Callbacks run on threads of this package: one event at a time, and one message of a conversation at a time. With
     `polled` there are no threads, and callbacks run in `poll` alone (and in `drain` and `close` when no thread polls).
-    Methods that wait do so without the interpreter's lock. On the main thread, Ctrl-C ends `drain`, `close` and `poll`
-    within half a second; other methods handle it when they return.
+    Methods that wait do so without the interpreter's lock. On the main thread, Ctrl-C ends `drain`, `close`, `poll`
+    and the `wait` of an opening within half a second; other methods handle it when they return.
 
     Errors: all are kinds of `Error`. Every method may raise ClosedError, StorageError, and, in a forked child,
     ForkedError. An argument of the wrong type is a TypeError, one out of range an InvalidError.
@@ -100,6 +104,7 @@ class MessageQueue:
         maintenance: bool = False,
         initial_connectivity: Connectivity = Connectivity.UNKNOWN,
         prompt_for_failed: bool = False,
+        wait: float = 0.0,
         polled: bool = False,
         batch_transport: BatchTransport | None = None,
         batch_options: BatchOptions | None = None,
@@ -192,6 +197,9 @@ class MessageQueue:
             prompt_for_failed: The prompt of mode ASK asks about failed messages, too: "Connected. Auto-send 5 queued
                 and 2 failed messages?", also when only failed ones are there. The yes to it is
                 `drain(include_failed=True)`; a plain `drain` sends the queued ones only.
+            wait: Seconds to wait while another owner has the store open, in another process or in this one, before
+                LockedError: 0 s to 1 day. For a program that is started while the one before it still closes. Of
+                several that wait any one may be the next. 0 is 0.1 s for another process. Ctrl-C ends the wait.
             polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
                 due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
                 readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless
@@ -204,7 +212,7 @@ class MessageQueue:
             MissingFileError: The directory does not exist; or with `read_only` or `maintenance` the file. Also an
                 InvalidError and a FileNotFoundError.
             PermissionDeniedError: The path is a directory, a link, another user's file, or in an unsafe place.
-            LockedError: Another owner has the store open.
+            LockedError: Another owner has the store open, and had it for `wait` seconds.
             CorruptError: The file is not a store, or is damaged.
             TooNewError: A later version wrote the store.
             StorageError: The disk is full or fails.
@@ -223,7 +231,7 @@ class MessageQueue:
         lib = library()
         _logs.begin(lib)
         pointer = ctypes.c_void_p()
-        result = self._open(lib, name, options, pointer)
+        result = self._open_when_unlocked(lib, name, options, pointer)
         if result != Result.OK:
             error = path_error(lib, result, name)
             _logs.read(lib)
@@ -258,6 +266,26 @@ class MessageQueue:
             raise
 
     # ---------------------------------------------------------------- opening and closing
+
+    def _open_when_unlocked(
+        self, lib: ctypes.CDLL, name: bytes, options: _abi.Options, pointer: ctypes.c_void_p
+    ) -> int:
+        """Calls `_open`, and waits for the lock in short calls, between which Python handles signals."""
+        left: int = options.wait_ms
+        # The library refuses a longer wait.
+        if left > _LONGEST_WAIT:
+            return self._open(lib, name, options, pointer)
+        end = time.monotonic_ns() // 1_000_000 + left
+        while True:
+            options.wait_ms = max(0, min(left, _SIGNAL_INTERVAL))
+            result = self._open(lib, name, options, pointer)
+            left = end - time.monotonic_ns() // 1_000_000
+            if result != Result.LOCKED or left <= 0 or self._is_cancelled():
+                return result
+
+    def _is_cancelled(self) -> bool:
+        """Whether nobody waits for the opening any more."""
+        return False
 
     def _open(self, lib: ctypes.CDLL, name: bytes, options: _abi.Options, pointer: ctypes.c_void_p) -> int:
         """Calls the library's function that opens a queue."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -95,11 +96,15 @@ class Session:
     async def open(self, make: Callable[..., MessageQueue]) -> None:
         """Opens the store. After an exception or a cancellation nothing is left open."""
         made: list[MessageQueue] = []
+        cancelled = threading.Event()
         transport, batch_transport = self._transport, self._batch_transport
 
         def opened() -> None:
             queue = make(
-                transport=transport, batch_transport=batch_transport, on_event=self.events.first_handler, polled=True
+                transport=transport,
+                batch_transport=batch_transport,
+                on_event=self.events.first_handler,
+                cancelled=cancelled,
             )
             made.append(queue)
             # When the loop has ended, no attempt is answered any more.
@@ -110,6 +115,7 @@ class Session:
             await self.changes.run(opened)
             self._bridge.attach()
         except BaseException:
+            cancelled.set()
             # On the same thread, so that it runs after an open that is still in progress.
             self.changes.submit(partial(_close_quietly, made, self._bridge))
             self._stop()
