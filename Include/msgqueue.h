@@ -720,6 +720,93 @@ msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *
 msgq_result msgq_record_batch(msgq_queue *queue, const msgq_draft *drafts,
                               const char *const *senders, size_t count, msgq_result *results);
 
+/*
+ * Messages that another durable place (a source) hands over: rows of a table of the host's own
+ * database, which were written in the host's own transaction. Two stores cannot commit together, so
+ * the queue remembers the ids that it has taken over until the source has deleted its rows:
+ *
+ *   1. msgq_handed_over: what was handed over and not forgotten. Delete those rows of the source
+ *      whose `result` is OK, durably, then msgq_hand_over_done. After a crash there may be some.
+ *   2. Read rows of the source, and msgq_take_over.
+ *   3. Delete the rows whose result is OK or DUPLICATE, durably, then msgq_hand_over_done.
+ *
+ * Whatever step a crash interrupts, each message is taken over exactly once: an id of the open
+ * hand-over is not stored again, also when its message was sent, deleted, cleared, discarded or
+ * replaced meanwhile, whatever remember_ids_ms says. Once it is forgotten, that holds no more.
+ *
+ * One collector of a source at a time: the list that msgq_handed_over returned last counts, and
+ * with an earlier one the calls answer CONFLICT. So rows that were read before another collector
+ * deleted them are never stored twice. Begin again with msgq_handed_over. Sources are independent.
+ * Each draft has an id of its own: a source uses none twice, and none of another source.
+ */
+
+/* What was handed over and not forgotten, of one source. */
+typedef struct msgq_hand_over msgq_hand_over;
+
+/* One draft that was handed over. */
+typedef struct msgq_handed {
+  uint32_t struct_size;
+  msgq_result result; /* OK: the queue has it, or had it. Otherwise it could not be kept: INVALID or
+                         TOO_LARGE, as msgq_take_over returned it */
+  const char *id;     /* of one that is not valid a line of at most 255 bytes, with control
+                         characters escaped */
+  uint64_t body_size;
+  int64_t at_ms;      /* when it was handed over */
+  const char *text;   /* why it could not be kept; otherwise "" */
+} msgq_handed;
+
+/* Returns what `source` (1 to 255 bytes without control characters) has handed over and was not
+   forgotten: first what the queue has, then what could not be kept. Earlier lists of the source can
+   no longer be used. Free it with msgq_handed_over_free. Reads the store. Errors: CORRUPT (the list
+   is damaged: see msgq_salvage). */
+msgq_result msgq_handed_over(msgq_queue *queue, const char *source, msgq_hand_over **out);
+
+/* Number of drafts; 0 for NULL. */
+size_t msgq_handed_over_size(const msgq_hand_over *list);
+
+/* Draft `index`, borrowed from the list; NULL when out of range. */
+const msgq_handed *msgq_handed_over_at(const msgq_hand_over *list, size_t index);
+
+void msgq_handed_over_free(msgq_hand_over *list);
+
+/*
+ * Stores `count` drafts (0 to 1,000,000), in this order, as msgq_enqueue_batch does, and in the
+ * same transaction their ids as the open hand-over of the list's source. Each draft has an id. On
+ * OK all of that survives a power cut. results[i], unless `results` is NULL, says what became of
+ * drafts[i]:
+ *   OK                  the message is in the queue; or its id is in the open hand-over already.
+ *                       A draft that msgq_enqueue refuses for good, because its body is over
+ *                       limit_body, its metadata over limit_metadata, or another value is invalid,
+ *                       is in the queue as `failed`, kind MSGQ_FAILURE_LOCAL, with the reason as
+ *                       its text and with its whole body and metadata, but without invalid values
+ *                       and replace_key; msgq_retry answers TOO_LARGE while it is over limit_body
+ *   DUPLICATE           the queue has a message of this id, or remembers one, or it is that of a
+ *                       draft before it; nothing was stored, and the row can be deleted
+ *   INVALID, TOO_LARGE  it cannot be kept whole: an invalid id or conversation, metadata that are
+ *                       not UTF-8, a body over 256 MiB, metadata over 16 MiB. It stands in the list
+ *                       of msgq_handed_over until msgq_hand_over_forget. Keep the row, and mark it,
+ *                       so that it is not read again
+ * These are no errors of the call. After an error nothing was stored. Every draft has the same
+ * struct_size. The detail about one of several drafts begins with its index, from 0. Each message
+ * stored has its MSGQ_EVENT_STATUS. Changes the store.
+ *
+ * Errors: CONFLICT (the list is not the latest of its source), FULL (none is stored; see on_full),
+ * INVALID (also: a draft without an id, or with a body_size and no body).
+ */
+msgq_result msgq_take_over(msgq_queue *queue, const msgq_hand_over *list, const msgq_draft *drafts,
+                           size_t count, msgq_result *results);
+
+/* Forgets the ids of the open hand-over of the list's source: those in the list, and those taken
+   over with it since. Call it when the source has deleted these rows, and its commit survives a
+   power cut. The list can be used again. Works in steps, between which other calls run; they are
+   not flushed, because an id that is not forgotten does no harm. Drafts that could not be kept stay
+   in the list. Changes the store. Errors: CONFLICT (the list is not the latest of its source). */
+msgq_result msgq_hand_over_done(msgq_queue *queue, const msgq_hand_over *list);
+
+/* Forgets a draft that could not be kept, by its id in the list, or (NULL) all of the source. Works
+   in steps. Changes the store. Errors: NOT_FOUND. */
+msgq_result msgq_hand_over_forget(msgq_queue *queue, const char *source, const char *id);
+
 /* --------------------------------------------------------------------------- 7. Sending */
 
 /* What the transport is given; valid until it returns. */
@@ -1126,7 +1213,8 @@ msgq_result msgq_delete(msgq_queue *queue, const char *id);
  * resume it is sent in its turn (mode auto) or by the next drain (modes ask and manual).
  *
  * Errors: NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT,
- * CORRUPT (it is damaged, so it cannot be sent; nothing is changed).
+ * CORRUPT (it is damaged, so it cannot be sent; nothing is changed), TOO_LARGE (its body is over
+ * limit_body; see msgq_take_over).
  */
 msgq_result msgq_retry(msgq_queue *queue, const char *id);
 
@@ -1500,7 +1588,8 @@ msgq_result msgq_clear_failed_by(msgq_queue *queue, const msgq_filter *filter, u
  * after an error or a crash those put back until then are queued, the others `failed`; call it
  * again. A message whose state is damaged stays `failed` and is not counted, and so does one that
  * failed because its body or metadata are damaged. Other bodies are not read before they are sent:
- * a message whose damage is not known yet is counted, and is `failed` again in its turn.
+ * a message whose damage is not known yet is counted, and is `failed` again in its turn. One whose
+ * body is over limit_body stays `failed`, too, and is not counted (see msgq_take_over).
  *
  * Errors: NO_TRANSPORT.
  */

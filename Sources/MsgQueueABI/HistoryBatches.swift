@@ -50,9 +50,12 @@ public func msgq_mark_up_to(
 }
 
 /// Writes the result of each part of a call that succeeded.
-private func write(_ errors: some Sequence<QueueError?>, to results: UnsafeMutablePointer<msgq_result>?) {
+func write(_ errors: some Sequence<QueueError?>, to results: UnsafeMutablePointer<msgq_result>?) {
     guard let results else { return }
     for (index, error) in errors.enumerated() {
-        results[index] = error.map { msgq_result(UInt32(bitPattern: $0.code.rawValue)) } ?? MSGQ_OK
+        results[index] = result(of: error)
     }
 }
+
+/// The result that stands for an error; nil: OK.
+func result(of error: QueueError?) -> msgq_result { error.map { msgq_result(UInt32(bitPattern: $0.code.rawValue)) } ?? MSGQ_OK }

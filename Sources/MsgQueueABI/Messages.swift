@@ -34,21 +34,30 @@ func batch(
     _ drafts: UnsafePointer<msgq_draft>?, _ count: Int,
     _ read: @escaping (Int, UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft
 ) throws(QueueError) -> DraftBatch {
-    let first = UnsafeRawPointer(try require(drafts, "drafts"))
-    let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
+    let place = try places(drafts, count)
     return DraftBatch(count: count) { range throws(QueueError) in
         var drafts: [BorrowedDraft] = []
         drafts.reserveCapacity(range.count)
         for index in range {
-            let place = first + index * stride
-            guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
-                throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
-            }
-            do throws(QueueError) { drafts.append(try read(index, place.assumingMemoryBound(to: msgq_draft.self))) } catch {
-                throw error.ofDraft(index, of: count)
-            }
+            let pointer = try place(index)
+            do throws(QueueError) { drafts.append(try read(index, pointer)) } catch { throw error.ofDraft(index, of: count) }
         }
         return drafts
+    }
+}
+
+/// Returns a function that returns the drafts of a caller's array, which has at least one.
+func places(
+    _ drafts: UnsafePointer<msgq_draft>?, _ count: Int
+) throws(QueueError) -> (Int) throws(QueueError) -> UnsafePointer<msgq_draft> {
+    let first = UnsafeRawPointer(try require(drafts, "drafts"))
+    let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
+    return { index throws(QueueError) in
+        let place = first + index * stride
+        guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
+            throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
+        }
+        return place.assumingMemoryBound(to: msgq_draft.self)
     }
 }
 

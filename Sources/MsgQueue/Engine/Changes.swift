@@ -103,6 +103,7 @@ final class Changes {
         // A damaged message is not sent: the caller learns it here, not by a failure that follows.
         let row = try find(id, action, .whole)
         _ = try row.metadata()
+        if action == .retry { try DraftRule.check(bodySize: Int(clamping: row.bodySize), context.options) }
         let now = context.ports.moment
         guard let resolution = try context.core.force(row, hand, now) else { return }
         try transactions.run(durable: true) { () throws(QueueError) in try store.end(row, resolution) }

@@ -18,7 +18,7 @@ package final class DraftBatch {
     package static let partSize = 1024
 
     package let count: Int
-    private(set) var needs = Needs()
+    var needs = Needs()
     /// nil: all drafts are decoded.
     private let decode: Decoder?
     /// The drafts that are decoded now.

@@ -26,6 +26,7 @@ package final class Engine: @unchecked Sendable {
     let driver: Driver
     let backups: Backups
     let insertion: Insertion
+    let handOvers: HandOvers
     let recording: Recording
     let receipts: Receipts
     let changes: Changes
@@ -60,6 +61,7 @@ package final class Engine: @unchecked Sendable {
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
         (transactions, writes, attempts, waits) = (parts.transactions, parts.writes, parts.attempts, parts.waits)
         (backups, insertion) = (Backups(context.store), Insertion(parts, idBits))
+        handOvers = HandOvers(parts, insertion, firstToken: ports.random())
         (recording, receipts) = (Recording(parts, RandomBits(seed: ports.random())), Receipts(parts))
         (changes, removals, reader) = (Changes(parts), Removals(parts), QueueReader(parts))
         driver = Driver(parts, reader)

@@ -53,9 +53,12 @@ final class EventDelivery {
         queue.append(event, at: now)
     }
 
+    /// What is known of an earlier message of its id is forgotten.
+    func noteStored(_ message: StoredBatch.Message) { if message.isNamed { waits.noteStored(message.id) } }
+
     /// Adds the event of a message that was enqueued or recorded.
     func appeared(_ message: StoredBatch.Message, as status: MessageStatus, at now: Int64) {
-        if message.isNamed { waits.noteStored(message.id) }
+        noteStored(message)
         watches.changed()
         observer?.receive(.appeared(message.id, message.draft.conversation, as: status, at: now), at: now)
         guard handler != nil else { return }

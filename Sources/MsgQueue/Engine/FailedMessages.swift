@@ -64,7 +64,9 @@ final class FailedMessages {
         try transactions.run(durable: false, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             rows.removeAll(keepingCapacity: true)
             for sequence in sequences {
-                guard let row = try failedRow(sequence), !search.paused.contains(row.conversation), !isBeingRemoved(row) else { continue }
+                guard let row = try failedRow(sequence), !search.paused.contains(row.conversation), !isBeingRemoved(row),
+                    row.bodySize <= context.options.limitBody
+                else { continue }
                 try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
                 rows.append(row)
             }

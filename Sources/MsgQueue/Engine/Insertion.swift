@@ -39,6 +39,13 @@ final class Insertion {
         return commands.map(\.result)
     }
 
+    /// Stores the drafts of a hand-over, which are prepared and of which no id is taken. Under the engine's lock.
+    func takeOver(_ drafts: DraftBatch, _ addition: StoredBatch.Addition) throws(QueueError) {
+        let command = WriteGate.Command(drafts, addition)
+        insert([command])
+        if case .failure(let error) = command.result { throw error }
+    }
+
     private func submit(_ commands: [WriteGate.Command], _ runSteps: () -> Void) {
         gate.submit(commands) { collect in
             context.lock.lock()
@@ -114,7 +121,7 @@ final class Insertion {
                     let victims: RoomMaker.Victims?
                     do throws(QueueError) {
                         // A message that is stored is reported also by a full queue.
-                        try checkDuplicates(command.drafts)
+                        if command.addition == nil { try checkDuplicates(command.drafts) }
                         victims = try room.victims(for: command.drafts)
                     } catch {
                         // Rejected before anything of it was written; the other commands continue.
@@ -131,11 +138,17 @@ final class Insertion {
                             throw error
                         }
                     }
-                    var batch = StoredBatch(command.drafts, first: store.lastSequence + 1, now: now.wall, bits: idBits)
+                    var batch = StoredBatch(
+                        command.drafts, first: store.lastSequence + 1, now: now.wall, bits: idBits, failures: command.addition?.failures)
                     try command.drafts.forEach { place, draft throws(QueueError) in
-                        if let taken = try insert(draft, &changed, now) { batch.took(place: taken, place) }
+                        if let failure = command.addition?.failures[place] {
+                            try insertFailed(draft, failure, now)
+                        } else if let taken = try insert(draft, &changed, now) {
+                            batch.took(place: taken, place)
+                        }
                         changed.inserted += 1
                     }
+                    try command.addition?.write()
                     command.result = .success(batch)
                 }
                 try store.endBulk()
@@ -162,6 +175,15 @@ final class Insertion {
             }
         if maintenance.clock.isUnknown(expiry: row.expiresAt, now) { try store.ignoreExpiry(of: row) }
         return old?.sequence
+    }
+
+    /// Stores a draft that is refused for good as a failed message.
+    private func insertFailed(_ draft: borrowing BorrowedDraft, _ error: QueueError, _ now: Moment) throws(QueueError) {
+        let row = try store.insert(draft, times: times(draft, now), now: now.wall, random: idBits.next())
+        try store.settleBulk(from: row.sequence)
+        let (progress, attempt) = HandOverRule.refused(error, now: now.wall)
+        try store.update(row, to: progress)
+        try store.write(attempt, of: row.sequence)
     }
 
     /// Removes the queued messages of the draft's key, except the one whose place it takes, which is returned.
@@ -248,6 +270,11 @@ final class Insertion {
                     sequence: message.sequence, notBefore: times.notBefore, expiresAt: isUnknown ? 0 : times.expiresAt,
                     unmeteredOnly: draft.unmeteredOnly, priority: draft.priority, bodySize: Int64(draft.body.count))
                 head.bootTimes = times.bootTimes
+                if let failure = batch.failure(at: message.index) {
+                    announced += 1
+                    events.noteStored(message)
+                    return writes.perform(context.core.refused(message.id, draft.conversation, failure, now))
+                }
                 if gone.contains(message.sequence) {
                     // It is not in the store any more.
                 } else if message.isInPlace {
@@ -295,7 +322,7 @@ final class Insertion {
         for (number, batch) in zip(batches.indices, batches) {
             try batch.forEach { message throws(QueueError) in
                 guard number > batches.startIndex || message.index >= first else { return }
-                guard !message.isInPlace, !gone.contains(message.sequence) else { return }
+                guard !message.isInPlace, !gone.contains(message.sequence), batch.failure(at: message.index) == nil else { return }
                 counts[message.draft.conversation, default: 0] += 1
             }
         }

@@ -22,6 +22,14 @@ package struct StoredBatch {
         }
     }
 
+    /// What a hand-over adds to its drafts.
+    struct Addition {
+        /// The drafts that are stored as failed messages, by their positions.
+        let failures: [Int: QueueError]
+        /// Called in the transaction, after the drafts were stored. The transaction may be repeated.
+        let write: () throws(QueueError) -> Void
+    }
+
     private let drafts: DraftBatch
     /// The sequence number of the first message that took no other's place. The others follow without a gap.
     private let first: Int64
@@ -31,11 +39,20 @@ package struct StoredBatch {
     private let bits: RandomBits
     /// Whether the draft at this position was stored. Those that were not took no sequence number.
     private let isStored: (Int) -> Bool
+    /// The drafts that were stored as failed messages; nil: none.
+    private let failures: [Int: QueueError]?
 
     /// `first`: the store's next sequence number.
-    init(_ drafts: DraftBatch, first: Int64, now: Int64, bits: RandomBits, isStored: @escaping (Int) -> Bool = { _ in true }) {
+    init(
+        _ drafts: DraftBatch, first: Int64, now: Int64, bits: RandomBits, failures: [Int: QueueError]? = nil,
+        isStored: @escaping (Int) -> Bool = { _ in true }
+    ) {
         (self.drafts, self.first, self.now, self.bits, self.isStored) = (drafts, first, now, bits, isStored)
+        self.failures = failures
     }
+
+    /// Why the draft at this position was stored as a failed message; nil: it was not.
+    func failure(at index: Int) -> QueueError? { failures?[index] }
 
     /// The number of messages.
     var count: Int { drafts.count }

@@ -5,9 +5,11 @@ final class WriteGate: @unchecked Sendable {
     final class Command {
         /// The memory of the caller is valid until the command has run, because its owner waits for that.
         let drafts: DraftBatch
+        /// nil: its ids are not checked yet.
+        let addition: StoredBatch.Addition?
         var result: Result<StoredBatch, QueueError> = .failure(QueueError(.internal, "the command was not run"))
 
-        init(_ drafts: DraftBatch) { self.drafts = drafts }
+        init(_ drafts: DraftBatch, _ addition: StoredBatch.Addition? = nil) { (self.drafts, self.addition) = (drafts, addition) }
     }
 
     /// The commands of one thread.

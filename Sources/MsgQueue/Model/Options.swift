@@ -128,7 +128,8 @@ package struct Options: Sendable, Equatable {
     package static let metadataPairs = 1024
     package static let bodyCeiling: Int64 = 256 << 20
     package static let limitBodyRange = NumberRange("limit of one body", 1...Int(bodyCeiling), unit: " bytes")
-    package static let limitMetadataRange = NumberRange("limit of metadata", 0...(16 << 20), unit: " bytes")
+    package static let metadataCeiling: Int64 = 16 << 20
+    package static let limitMetadataRange = NumberRange("limit of metadata", 0...Int(metadataCeiling), unit: " bytes")
 
     /// Throws `invalid`, with the name of the option, if a value is out of its range.
     package func validate() throws(QueueError) {

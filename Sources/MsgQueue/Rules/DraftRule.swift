@@ -18,7 +18,7 @@ package enum DraftRule {
         try check(name: title, "title")
     }
 
-    private static func check(name: String, _ what: String) throws(QueueError) {
+    static func check(name: String, _ what: String) throws(QueueError) {
         let size = name.utf8.count
         guard size <= nameCeiling else {
             throw QueueError(.invalid, "the \(what) has \(size) bytes; the limit is \(nameCeiling) bytes")
@@ -51,6 +51,16 @@ package enum DraftRule {
         if let key = draft.replaceKey { try check(name: key, "replace key") }
         try check(bodySize: draft.body.count, options)
         if draft.time != 0 { try check(time: draft.time) }
+        try checkTimes(draft, wall: wall)
+        guard priorities.contains(draft.priority) else {
+            throw QueueError(
+                .invalid, "the priority must be \(priorities.lowerBound) to \(priorities.upperBound), got \(draft.priority)")
+        }
+        if !draft.metadata.isEmpty { try check(metadata: draft.metadata, options) }
+    }
+
+    /// Throws if the start or the expiry of a draft is invalid.
+    static func checkTimes(_ draft: borrowing BorrowedDraft, wall: Int64) throws(QueueError) {
         try checkNotNegative(draft.notBefore, "not_before_ms")
         try checkNotNegative(draft.expiresAt, "expires_at_ms")
         try check(duration: draft.delay, "delay_ms", inPlaceOf: draft.notBefore, "not_before_ms")
@@ -59,11 +69,6 @@ package enum DraftRule {
         guard draft.expiresAt == 0 || draft.expiresAt > start else {
             throw QueueError(.invalid, "the message must expire after its not-before time")
         }
-        guard priorities.contains(draft.priority) else {
-            throw QueueError(
-                .invalid, "the priority must be \(priorities.lowerBound) to \(priorities.upperBound), got \(draft.priority)")
-        }
-        if !draft.metadata.isEmpty { try check(metadata: draft.metadata, options) }
     }
 
     /// The same for a message that is recorded. Without a sender it is one's own.

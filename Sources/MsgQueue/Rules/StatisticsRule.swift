@@ -40,9 +40,14 @@ package struct StatisticsKeeper: Sendable {
         lastHour.change(now.mono) { $0.failed += 1 }
     }
 
-    package mutating func expired(_ now: Moment) {
+    package mutating func expired(_ now: Moment) { failed(now, as: .expired) }
+
+    /// A message was taken over that the queue refuses for good.
+    package mutating func refused(_ now: Moment) { failed(now, as: .local) }
+
+    private mutating func failed(_ now: Moment, as kind: FailureKind) {
         failed(now)
-        statistics.failuresByKind[Int(FailureKind.expired.rawValue)] += 1
+        statistics.failuresByKind[Int(kind.rawValue)] += 1
     }
 
     package mutating func ended(_ resolution: Resolution, createdAt: Int64, bytes: Int64, _ now: Moment) {

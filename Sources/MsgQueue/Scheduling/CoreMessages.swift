@@ -30,6 +30,16 @@ extension Core {
         return [.notice(.log(.error) { error.detail }), .record(fact)]
     }
 
+    /// Reports a message that was stored as failed, because it was taken over and the queue refuses it for good.
+    package mutating func refused(_ id: String, _ conversation: Name, _ error: QueueError, _ now: Moment) -> [Effect] {
+        let (progress, attempt) = HandOverRule.refused(error, now: now.wall)
+        statistics.refused(now)
+        let change = StatusChange(
+            id: id, conversation: conversation.text, from: nil, to: .failed, attempt: 0,
+            failure: Failure(attempt, attempts: progress.attempts), at: now.wall)
+        return [.notice(.failuresChanged(conversation)), .notice(.event(.status(change)))]
+    }
+
     private mutating func leftQueue(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         scheduler.failed(sequence, conversation, now)
         scheduler.removed(sequence, conversation, now)

@@ -141,6 +141,19 @@ enum Schema {
         CREATE TABLE title(conversation TEXT PRIMARY KEY, text TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID
         """
 
+    /// What other places have handed over, see `HandedOver.swift`.
+    private static let handedOverTable = """
+        CREATE TABLE handed_over(
+          source TEXT NOT NULL,
+          id_hash INTEGER NOT NULL,          -- 0: the queue has, or had, the message, and the source may not have deleted it yet
+          id TEXT NOT NULL,
+          code INTEGER NOT NULL,             -- 0, or why the draft could not be kept; then id_hash is a hash of its id
+          size INTEGER NOT NULL,             -- of its body
+          at INTEGER NOT NULL, text TEXT NOT NULL, checksum INTEGER NOT NULL,
+          PRIMARY KEY(source, id_hash, id)
+        ) STRICT, WITHOUT ROWID
+        """
+
     /// The failed messages by what they failed with, see `FailureIndex.swift`.
     private static let failureTables = [
         """
@@ -170,12 +183,12 @@ enum Schema {
     static let additionsOf3 =
         stateAdditions.map { "ALTER TABLE state ADD COLUMN \($0)" } + messageAdditions.map { "ALTER TABLE message ADD COLUMN \($0)" }
         + conversationAdditions.map { "ALTER TABLE conversation ADD COLUMN \($0)" } + timeIndexes + [titleTable]
-        + failureTables + waitIndexes
+        + failureTables + waitIndexes + [handedOverTable]
 
     /// The tables and indexes that layout 3 added.
     static let objectsOf3: Set<String> = [
-        "conversation_time", "failure", "failure_count", "failure_group", "failure_group_in", "message_deferred", "message_due",
-        "message_time", "message_time_in", "title",
+        "conversation_time", "failure", "failure_count", "failure_group", "failure_group_in", "handed_over", "message_deferred",
+        "message_due", "message_time", "message_time_in", "title",
     ]
 
     /// A store of layout 2 without these tables gets them when it is opened.
@@ -211,6 +224,7 @@ enum Schema {
     /// The columns of the tables, for the survey of a store.
     static let columns: [(table: String, names: [String])] = [
         ("attempt", AttemptColumn.names), ("title", ["conversation", "text", "checksum"]),
+        ("handed_over", ["source", "id_hash", "id", "code", "size", "at", "text", "checksum"]),
         ("large_body", ["seq", "body"]), ("in_flight", ["seq", "number", "started_at"]),
         ("recent", ["id", "gone_at", "is_received"]), ("recent_own", ["seq", "high", "low", "gone_at"]),
         ("history", ["status", "seq"]), ("history_in", ["conversation", "status", "seq"]),
@@ -224,9 +238,9 @@ enum Schema {
     /// The names of all objects in a store, sorted.
     static let objects = [
         "attempt", "conversation", "conversation_recent", "conversation_time", "failure", "failure_count", "failure_group",
-        "failure_group_in", "history", "history_in", "in_flight", "large_body", "message", "message_conversation", "message_deferred",
-        "message_due", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority", "message_queued",
-        "message_replace", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone",
-        "recent_own", "state", "title",
+        "failure_group_in", "handed_over", "history", "history_in", "in_flight", "large_body", "message", "message_conversation",
+        "message_deferred", "message_due", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority",
+        "message_queued", "message_replace", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone", "recent_own",
+        "state", "title",
     ]
 }

@@ -77,6 +77,7 @@ package final class StoreCheck {
         checkState()
         checkDerived()
         checkTitles()
+        checkHandOvers()
         let (loss, finding) = store.loss(lastSequence: lastKnown)
         self.loss = loss
         if let finding { findings.append(finding) }
@@ -259,6 +260,16 @@ package final class StoreCheck {
             if damaged > 0 { findings.append("the titles of \(damaged) conversations are damaged") }
         } catch {
             findings.append("the titles cannot be read: \(error.detail)")
+        }
+    }
+
+    private func checkHandOvers() {
+        guard store.hasHandOvers else { return }
+        do throws(QueueError) {
+            let damaged = try store.reader.damagedHandOvers()
+            if damaged > 0 { findings.append("damaged rows of the table handed_over: \(damaged)") }
+        } catch {
+            findings.append("the table handed_over cannot be read: \(error.detail)")
         }
     }
 

@@ -50,6 +50,7 @@ package enum StoreSalvage {
         if attempts.incomplete > 0 { check.addFinding("attempts of \(Words.messages(Int64(attempts.incomplete))) may be lost") }
         try copyInFlight(store, check, to: target)
         try copyTitles(store, check, to: target)
+        try copyHandOvers(store, check, to: target)
         var last = try copyRecent(store, check, to: target, known: check.ceiling)
         // Numbers that may have been assigned are not assigned again.
         if !check.isSound || store.state?.mark != .closed { last = last.addingClamped(Store.sequenceBlock) }
@@ -65,13 +66,14 @@ package enum StoreSalvage {
     /// Reads a table, whose key is the first column, from its start and, if that fails at some row, also from its end. Returns whether all of
     /// it was read. A table that has a key twice is damaged, and may not come to an end.
     private static func read(
-        _ store: InspectedStore, _ columns: String, orderedBy key: String, _ take: (Statement) throws(QueueError) -> Void
+        _ store: InspectedStore, _ columns: String, orderedBy key: [String], _ take: (Statement) throws(QueueError) -> Void
     ) throws(QueueError) -> Bool {
         var isFirst = true
         for direction in ["", " DESC"] {
             var failure: QueueError?
+            let order = key.map { $0 + direction }.joined(separator: ", ")
             do throws(QueueError) {
-                let statement = try Statement("SELECT \(columns) ORDER BY \(key)\(direction)", store.database)
+                let statement = try Statement("SELECT \(columns) ORDER BY \(order)", store.database)
                 defer { statement.finalize() }
                 var keys = Set<Name>()
                 try statement.forEach { () throws(QueueError) in
@@ -90,7 +92,7 @@ package enum StoreSalvage {
     }
 
     private static func copyInFlight(_ store: InspectedStore, _ check: StoreCheck, to target: Store) throws(QueueError) {
-        let isComplete = try read(store, "seq, number, started_at FROM in_flight", orderedBy: "seq") { statement throws(QueueError) in
+        let isComplete = try read(store, "seq, number, started_at FROM in_flight", orderedBy: ["seq"]) { statement throws(QueueError) in
             guard check.isWhole(statement.int(0)), let number = UInt32(exactly: statement.int(1)), number > 0 else { return }
             try target.begin(attempt: number, of: statement.int(0), at: statement.int(2))
         }
@@ -101,12 +103,25 @@ package enum StoreSalvage {
         guard store.hasTitles else { return }
         var isComplete = true
         isComplete =
-            try read(store, "conversation, text, checksum FROM title", orderedBy: "conversation") { statement throws(QueueError) in
+            try read(store, "conversation, text, checksum FROM title", orderedBy: ["conversation"]) { statement throws(QueueError) in
                 let (conversation, title) = (statement.text(0), statement.text(1))
                 guard statement.int(2) == Store.checksum(of: title, conversation) else { return isComplete = false }
                 try target.setTitle(title, of: Name(conversation))
             } && isComplete
         if !isComplete { check.addFinding("some titles of conversations are lost") }
+    }
+
+    private static func copyHandOvers(_ store: InspectedStore, _ check: StoreCheck, to target: Store) throws(QueueError) {
+        guard store.hasHandOvers else { return }
+        var isComplete = true
+        let key = "(hex(source) || ' ' || id_hash || ' ' || hex(id))"
+        let columns = "\(key), source, id_hash, id, code, size, at, text, checksum FROM handed_over"
+        isComplete =
+            try read(store, columns, orderedBy: ["source", "id_hash", "id"]) { statement throws(QueueError) in
+                guard let row = HandedOverRow(statement, first: 1) else { return isComplete = false }
+                try target.write(row)
+            } && isComplete
+        if !isComplete { check.addFinding("some ids that were handed over are lost: they may be taken over again") }
     }
 
     /// Returns the highest sequence number that may have been assigned, if it is higher than `known`.
@@ -116,14 +131,14 @@ package enum StoreSalvage {
         var last = known
         var isOwnComplete = true
         if store.hasOwnIDs {
-            isOwnComplete = try read(store, "seq, high, low, gone_at FROM recent_own", orderedBy: "seq") { statement throws(QueueError) in
+            isOwnComplete = try read(store, "seq, high, low, gone_at FROM recent_own", orderedBy: ["seq"]) { statement throws(QueueError) in
                 let id = Store.id(sequence: statement.int(0), high: statement.int(1), low: statement.int(2))
                 if statement.int(0) <= MessageID.sequenceCeiling { last = max(last, statement.int(0)) }
                 try target.addRecent(id, of: statement.int(0), isReceived: statement.int(2) & 1 == 1, now: statement.int(3))
             }
         }
         let highest = Store.highestCredible(after: last)
-        let isComplete = try read(store, "id, gone_at, is_received FROM recent", orderedBy: "id") { statement throws(QueueError) in
+        let isComplete = try read(store, "id, gone_at, is_received FROM recent", orderedBy: ["id"]) { statement throws(QueueError) in
             let id = statement.text(0)
             if let sequence = MessageID.sequence(in: id), sequence <= highest { last = max(last, sequence) }
             try target.addRecent(id, of: nil, isReceived: statement.bool(2), now: statement.int(1))

@@ -11,8 +11,9 @@ struct TableSearch {
         case attempt, conversation, recent
         case recentOwn = "recent_own"
         case title
+        case handedOver = "handed_over"
 
-        var hasRowid: Bool { ![.attempt, .conversation, .recent, .title].contains(self) }
+        var hasRowid: Bool { ![.attempt, .conversation, .recent, .title, .handedOver].contains(self) }
 
         /// Returns the table to which a record belongs, by the types of its columns.
         init?(_ types: [TablePage.Column], hasRowid: Bool) {
@@ -31,6 +32,7 @@ struct TableSearch {
             // The indexes by conversation have the sequence number twice; `history_in` has a status, which is one byte.
             case (false, 3) where types == [.text, .integer, .bit]: self = .recent
             case (false, 3) where types == [.text, .text, .integer]: self = .title
+            case (false, 8) where [0, 2, 6].allSatisfy { types[$0] == .text } && isNumbers(3..<6): self = .handedOver
             case (false, 9) where types[8] == .text && isNumbers(0..<8): self = .attempt
             case (false, 10...13) where types[0] == .text && isNumbers(1..<types.count): self = .conversation
             default: return nil

@@ -125,6 +125,12 @@ static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_count_waiting(queue, &waiting));
   CHECK_NUMBER(4711, waiting.paused);
   CHECK_NUMBER(4711, count);
+  msgq_hand_over *handed = NULL;
+  CHECK_RESULT(expected, msgq_handed_over(queue, "orders", &handed));
+  CHECK(handed == NULL);
+  CHECK_RESULT(expected, msgq_take_over(queue, NULL, NULL, 0, NULL));
+  CHECK_RESULT(expected, msgq_hand_over_done(queue, NULL));
+  CHECK_RESULT(expected, msgq_hand_over_forget(queue, "orders", NULL));
   CHECK_RESULT(expected, msgq_backup(queue, "no-such-directory/backup.db"));
 }
 

@@ -20,7 +20,7 @@ final class StoreBench {
     /// Makes a store of layout 2 of a closed one without times.
     static let asLayout2 =
         ["message_time", "message_time_in", "conversation_time", "message_deferred", "message_due"].map { "DROP INDEX \($0)" }
-        + ["title", "failure", "failure_count"].map { "DROP TABLE \($0)" }
+        + ["title", "failure", "failure_count", "handed_over"].map { "DROP TABLE \($0)" }
         + Schema.additionsOf3.filter { $0.hasPrefix("ALTER") }.map { statement in
             let words = statement.split(separator: " ")
             return "ALTER TABLE \(words[2]) DROP COLUMN \(words[5])"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from ._arguments import Body, Duration, Time
 from ._callbacks import BatchTransport, EventHandler, Transport
+from ._handovers import HandOver
 from ._library import library_version, sqlite_version
 from ._logs import set_log_level
 from ._metrics import prometheus
@@ -79,6 +80,7 @@ from .models import (
     Explanation,
     Failure,
     FailureGroup,
+    Handed,
     Message,
     Prompt,
     RecordedDraft,
@@ -125,6 +127,8 @@ __all__ = [
     "FinalFailure",
     "ForkedError",
     "FullError",
+    "HandOver",
+    "Handed",
     "InternalError",
     "InvalidError",
     "LibraryError",

@@ -265,6 +265,19 @@ class FailureGroup(Structure):
     ]
 
 
+class Handed(Structure):
+    """msgq_handed."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("result", c_int),
+        ("id", c_char_p),
+        ("body_size", c_uint64),
+        ("at_ms", c_int64),
+        ("text", c_char_p),
+    ]
+
+
 class Conversation(Structure):
     """msgq_conversation."""
 
@@ -510,6 +523,7 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_counts": Counts,
     "msgq_waiting": Waiting,
     "msgq_failure_group": FailureGroup,
+    "msgq_handed": Handed,
     "msgq_conversation": Conversation,
     "msgq_statistics": Statistics,
     "msgq_minute": Minute,
@@ -565,6 +579,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "msgq_record": (c_int, [_queue, POINTER(Draft), c_char_p, POINTER(IdBuffer)]),
     "msgq_record_batch": (c_int, [_queue, POINTER(Draft), POINTER(c_char_p), c_size_t, POINTER(c_int)]),
+    "msgq_handed_over": (c_int, [_queue, c_char_p, _out]),
+    "msgq_handed_over_size": (c_size_t, [_owned]),
+    "msgq_handed_over_at": (POINTER(Handed), [_owned, c_size_t]),
+    "msgq_handed_over_free": (None, [_owned]),
+    "msgq_take_over": (c_int, [_queue, _owned, POINTER(Draft), c_size_t, POINTER(c_int)]),
+    "msgq_hand_over_done": (c_int, [_queue, _owned]),
+    "msgq_hand_over_forget": (c_int, [_queue, c_char_p, c_char_p]),
     "msgq_get": (c_int, [_queue, c_char_p, POINTER(POINTER(Message))]),
     "msgq_message_free": (None, [POINTER(Message)]),
     "msgq_edit": (c_int, [_queue, c_char_p, c_char_p, c_size_t]),

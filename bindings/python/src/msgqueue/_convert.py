@@ -33,6 +33,7 @@ from .models import (
     Explanation,
     Failure,
     FailureGroup,
+    Handed,
     Message,
     Prompt,
     Report,
@@ -161,6 +162,17 @@ def failure_group(source: _abi.FailureGroup) -> FailureGroup:
         count=source.count,
         first=moment(source.first_ms),
         last=moment(source.last_ms),
+        text=_text(source.text),
+    )
+
+
+def handed(source: _abi.Handed) -> Handed:
+    """Converts a draft that was handed over."""
+    return Handed(
+        id=_text(source.id),
+        result=Result(source.result),
+        body_size=source.body_size,
+        at=moment(source.at_ms),
         text=_text(source.text),
     )
 

@@ -78,10 +78,10 @@ def change(body: object, metadata: Mapping[str, str] | None, time: object = None
     return draft
 
 
-def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
+def array(drafts: Iterable[Draft | Mapping[str, Any]], call: str = "enqueue_batch") -> ctypes.Array[_abi.Draft]:
     """Returns an array for msgq_enqueue_batch. An error names the draft by its index, from 0."""
     if isinstance(drafts, (Draft, Mapping)):
-        raise TypeError("enqueue_batch needs an iterable of drafts; for one message use enqueue")
+        raise TypeError(f"{call} needs an iterable of drafts; for one message use enqueue")
 
     def put(target: _abi.Draft, _: int, given: object) -> None:
         message = _draft(given)

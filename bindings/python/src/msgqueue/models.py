@@ -245,6 +245,21 @@ class FailureGroup(Value):
 
 
 @dataclass(frozen=True)
+class Handed(Value):
+    """One draft that another place has handed over to the queue."""
+
+    id: str
+    """One that is not valid is on one line, at most 255 bytes long, with control characters escaped."""
+    result: Result
+    """OK: the queue has it, or had it. INVALID, TOO_LARGE: it could not be kept."""
+    body_size: int
+    at: datetime
+    """When it was handed over."""
+    text: str
+    """Why it could not be kept; otherwise ""."""
+
+
+@dataclass(frozen=True)
 class Conversation(Value):
     """A conversation as a list of conversations shows it."""
 

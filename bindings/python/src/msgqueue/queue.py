@@ -17,6 +17,7 @@ from ._drains import Drains
 from ._environment import Environment
 from ._forward import forward
 from ._handle import CLOSE_TIMEOUT, Handle, block_timeout, refuse_copy
+from ._handovers import HandOvers
 from ._history import History
 from ._library import library, path_error
 from ._polling import Polling
@@ -244,6 +245,7 @@ class MessageQueue:
         self._finalizer.atexit = False
         self._commands = Commands(handle)
         self._history = History(handle)
+        self._handovers = HandOvers(handle)
         self._queries = Queries(handle)
         self._drains = Drains(handle, self._queries)
         self._sending = Sending(handle)
@@ -366,6 +368,10 @@ class MessageQueue:
     enqueue_bodies: Final = forward("_commands", Commands.enqueue_bodies)
     record: Final = forward("_commands", Commands.record)
     record_batch: Final = forward("_history", History.record_batch)
+    handed_over: Final = forward("_handovers", HandOvers.handed_over)
+    take_over: Final = forward("_handovers", HandOvers.take_over)
+    hand_over_done: Final = forward("_handovers", HandOvers.hand_over_done)
+    hand_over_forget: Final = forward("_handovers", HandOvers.hand_over_forget)
 
     # ---------------------------------------------------------------- one message
 

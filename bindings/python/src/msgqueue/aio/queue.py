@@ -14,6 +14,7 @@ from .._arguments import Body, Duration, Time
 from .._callbacks import EventHandler, logger
 from .._drains import drain_options
 from .._handle import CLOSE_TIMEOUT, block_timeout, refuse_copy
+from .._handovers import HandOver
 from .._registration import require_callable
 from ..enums import Result, Status
 from ..errors import ConflictError, Error
@@ -274,6 +275,40 @@ class MessageQueue:
         # The iterable is read here, because it may belong to the loop's thread.
         given = drafts if isinstance(drafts, (RecordedDraft, Mapping)) else builtins.list(drafts)
         return await self._calls.change_long(lambda queue: queue.record_batch(given))
+
+    handed_over: Final = reads_long(PolledQueue.handed_over)
+
+    async def take_over(
+        self, hand_over: HandOver, drafts: Iterable[Draft | Mapping[str, Any]]
+    ) -> builtins.list[Result]:
+        """Stores up to 1,000,000 drafts in this order, and in the same transaction their ids as the open hand-over.
+
+        Each draft has an id. On return all of that survives a power cut. A draft that `enqueue` refuses for good,
+        because it is over `limit_body` or `limit_metadata` or another value is invalid, is in the queue as failed, kind
+        LOCAL, with its whole body and metadata; `retry` raises TooLargeError while it is over `limit_body`.
+
+        Args:
+            hand_over: What `handed_over` returned last for the source.
+            drafts: Drafts, or dicts of the arguments of `enqueue` with "body" among them.
+
+        Returns:
+            What became of each. OK: the queue has it, or its id is in the open hand-over already. DUPLICATE: the queue
+            has a message of this id, or remembers one, or it is that of a draft before it. INVALID, TOO_LARGE: it
+            cannot be kept whole (an invalid id or conversation, a body over 256 MiB, metadata over 16 MiB); it stands
+            in the list of `handed_over` until `hand_over_forget`. Keep its row, and mark it, so that it is not read
+            again.
+
+        Raises:
+            ConflictError: Another call of `handed_over` for the source came later. Begin again with that.
+            FullError: The queue is full; none is stored.
+            InvalidError: A draft has no id, or a value that C cannot express; none is stored.
+        """
+        # The iterable is read here, because it may belong to the loop's thread.
+        given = drafts if isinstance(drafts, (Draft, Mapping)) else builtins.list(drafts)
+        return await self._calls.change_long(lambda queue: queue.take_over(hand_over, given))
+
+    hand_over_done: Final = changes_long(PolledQueue.hand_over_done)
+    hand_over_forget: Final = changes_long(PolledQueue.hand_over_forget)
 
     # ---------------------------------------------------------------- one message
 
