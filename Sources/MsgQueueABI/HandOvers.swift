@@ -59,12 +59,13 @@ public func msgq_take_over(
     _ results: UnsafeMutablePointer<msgq_result>!
 ) -> msgq_result {
     status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+        let calls = HandOverCalls(try Handles.engine(queue))
+        try calls.checkOpen()
         let look = try look(list)
         try check(count: count)
         guard count > 0 else { return }
         let place = try places(drafts, count)
-        let errors = try HandOverCalls(engine).takeOver(look, count: count) { index throws(QueueError) in
+        let errors = try calls.takeOver(look, count: count) { index throws(QueueError) in
             do throws(QueueError) { return try readHanded(try place(index)) } catch { throw error.ofDraft(index, of: count) }
         }
         write(errors, to: results)
@@ -74,8 +75,9 @@ public func msgq_take_over(
 @_cdecl("msgq_hand_over_done") @implementation
 public func msgq_hand_over_done(_ queue: OpaquePointer!, _ list: OpaquePointer!) -> msgq_result {
     status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try HandOverCalls(engine).end(try look(list))
+        let calls = HandOverCalls(try Handles.engine(queue))
+        try calls.checkOpen()
+        try calls.end(try look(list))
     }
 }
 

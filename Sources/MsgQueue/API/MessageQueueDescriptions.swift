@@ -101,6 +101,16 @@ extension MessageQueue.Waiting: CustomStringConvertible {
     }
 }
 
+extension MessageQueue.HandOver: CustomStringConvertible {
+    /// The source and the number of entries.
+    public var description: String { "source \(String(reflecting: source)): \(entries.count) handed over" }
+}
+
+extension MessageQueue.HandOver.Entry: CustomStringConvertible {
+    /// The id, the size, and why it could not be kept.
+    public var description: String { list("message \(String(reflecting: id))", "\(bodySize) bytes", error.map { "\($0)" }) }
+}
+
 extension MessageQueue.Counts: CustomStringConvertible {
     /// The numbers that are not 0: "2 queued, 1 failed".
     public var description: String {

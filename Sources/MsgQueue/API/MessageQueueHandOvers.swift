@@ -1,8 +1,8 @@
 extension MessageQueue {
     /// What another durable place (a source) has handed over to the queue and was not forgotten, as ``handedOver(source:)`` returned it.
-    public struct HandOver: Sendable, Hashable, Encodable {
+    public struct HandOver: Sendable, Hashable, Codable {
         /// One draft that was handed over.
-        public struct Entry: Sendable, Hashable, Encodable {
+        public struct Entry: Sendable, Hashable, Codable {
             /// The draft's id. One that is not valid is on one line, at most 255 bytes long, with control characters escaped.
             public let id: String
             /// The size of its body in bytes.

@@ -189,6 +189,9 @@ package struct HandOverCalls {
 
     package init(_ engine: Engine) { self.engine = engine }
 
+    /// Throws if the queue is closed.
+    package func checkOpen() throws(QueueError) { try engine.reading { () throws(QueueError) in } }
+
     /// Returns what the source has handed over and was not forgotten. Only the latest look at a source may take over.
     package func handedOver(by source: String) throws(QueueError) -> HandOver {
         try HandOverRule.check(source: source)

@@ -265,10 +265,10 @@ package final class Store {
         if survey.logFrames > 0, !isReadOnly {
             try database.prepareChange()
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
-            // The last session may have ended while it deleted messages.
-            hasRemovedText = true
         }
         try upgrade(survey, to: layout)
+        // The last session may have ended while it deleted messages.
+        hasRemovedText = survey.logFrames > 0 && !isReadOnly
         if let loss = survey.loss {
             // The lost part of the log may have reserved sequence numbers.
             let last = max(state.sequenceCeiling, loss.last).addingClamped(Self.sequenceBlock)

@@ -19,7 +19,7 @@ import Testing
         "Minute": MessageQueue.Minute.self,
         "Options": MessageQueue.Options.self, "BatchOptions": MessageQueue.BatchOptions.self, "Outcome": MessageQueue.Outcome.self,
         "Event": MessageQueue.Event.self, "Backoff": MessageQueue.Backoff.self, "FailureGroup": MessageQueue.FailureGroup.self,
-        "Waiting": MessageQueue.Waiting.self,
+        "Waiting": MessageQueue.Waiting.self, "HandOver": MessageQueue.HandOver.self, "HandOver.Entry": MessageQueue.HandOver.Entry.self,
     ]
 
     /// The fields without which a value has no meaning.
@@ -29,7 +29,7 @@ import Testing
         "Network": ["connectivity"], "State": ["network", "mode", "reason"], "Prompt": ["messages", "oldestAt"], "Report": ["stop"],
         "CheckReport": ["isSound"], "StatusChange": ["id", "to", "at"], "Error": ["code"], "Statistics": ["openedAt"],
         "Minute": ["startedAt"], "FailureGroup": ["kind", "count", "first", "last"],
-        "Outcome": ["verdict"],
+        "Outcome": ["verdict"], "HandOver": ["source", "entries", "token"], "HandOver.Entry": ["id", "bodySize", "at"],
     ]
 
     /// What the first version with coded values wrote: a value of each type, of an enumeration with values one for each case.
