@@ -21,12 +21,8 @@ final class PollHost {
     private var suppressedUntil: Int64 = 0
     /// The number of threads inside `poll`.
     private var pollers = 0
-    /// The number of those that look for work before they wait or return: the others wait, or are inside a callback.
-    private var searching = 0
-    /// The number of those that wait for the condition.
+    /// The number of those that wait for the condition, because another thread waits for the timer.
     private var followers = 0
-    /// The number of followers that were woken and do not have the lock yet.
-    private var waking = 0
     /// The number of threads that wait for a drain or an outcome; they run callbacks if no other thread polls.
     private var waiters = 0
     private var lastPolledAt = Int64.min / 2
@@ -90,51 +86,31 @@ final class PollHost {
 
     func endSuppression() { suppressedUntil = 0 }
 
-    /// Updates the descriptor, and wakes one thread for the work unless one looks for it. That one wakes the next when it runs a callback or
-    /// returns.
+    /// Updates the descriptor and wakes threads that wait for work.
     func wake() {
         update()
-        guard hasWork, searching <= 0, waking == 0 else { return }
-        if followers > 0 {
-            wakeFollower()
-        } else if pollers > 0 {
+        guard hasWork else { return }
+        if pollers > 0 {
+            condition.broadcast()
             timer?.wake()
-        } else if waiters > 0 {
-            context.progressCondition.broadcast()
         }
-    }
-
-    private func wakeFollower() {
-        waking += 1
-        condition.signal()
-    }
-
-    /// A thread runs a callback, with the lock released: what is left is work for another one.
-    func callbackBegan() {
-        searching -= 1
-        wake()
-    }
-
-    func callbackEnded() {
-        searching += 1
-        endSuppression()
+        if waiters > 0 { context.progressCondition.broadcast() }
     }
 
     // MARK: Callbacks on the host's threads
 
     /// Runs pending callbacks on this thread, and waits for one if there is none. Returns how many ran. `runOne` performs what is due, runs
-    /// one callback, and returns false if there is none. It is told whether it will be called again after that callback, at once.
-    func run(timeout: Int64?, _ runOne: (_ continues: Bool) -> Bool) throws(QueueError) -> Int {
-        (pollers, searching) = (pollers + 1, searching + 1)
+    /// one callback, and returns false if there is none.
+    func run(timeout: Int64?, _ runOne: () -> Bool) throws(QueueError) -> Int {
+        pollers += 1
         defer {
-            (pollers, searching) = (pollers - 1, searching - 1)
+            pollers -= 1
             (lastPolledAt, lastPoller) = (context.ports.mono(), pthread_self())
-            if context.phase != .closed { wake() }
         }
         let deadline = timeout.map { context.ports.mono().addingClamped($0) }
         var (ran, hasWaited) = (0, false)
         while ran < Self.batch {
-            if runOne(ran + 1 < Self.batch) {
+            if runOne() {
                 ran += 1
                 if didRunCloseCallback { break }
                 continue
@@ -151,13 +127,9 @@ final class PollHost {
 
     /// Waits for work. In a queue without threads the first thread that waits also waits for the timer.
     private func wait(until deadline: Int64?) {
-        searching -= 1
-        defer { searching += 1 }
         if let timer, !timer.isAsleep, context.phase != .closed { return attend(until: deadline) }
         followers += 1
         context.wait(condition, until: deadline)
-        // A signal wakes any of the followers, and one of them may have reached its time at the same moment: it looks for work as well.
-        if waking > 0 { waking -= 1 }
         followers -= 1
     }
 
@@ -173,7 +145,7 @@ final class PollHost {
     private func attend(until deadline: Int64?) {
         timer?.attend(until: deadline)
         // This thread may be busy from now on.
-        if followers > waking { wakeFollower() }
+        if followers > 0 { condition.signal() }
     }
 
     /// When a queue without threads has something due at a time (monotonic).
@@ -240,8 +212,5 @@ final class PollHost {
     }
 
     /// Resets the condition in a forked child.
-    func detachForkedChild() {
-        condition.reset()
-        (searching, followers, waking) = (0, 0, 0)
-    }
+    func detachForkedChild() { condition.reset() }
 }

@@ -62,8 +62,6 @@ final class Waits {
 
     // MARK: Waiters
 
-    var hasWaiters: Bool { !waiters.isEmpty }
-
     func add(_ waiter: Waiter) {
         waiters[Name(waiter.id), default: []].append(waiter)
         firstDeadline = min(firstDeadline, waiter.deadline ?? Int64.max)
