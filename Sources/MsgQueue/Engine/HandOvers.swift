@@ -16,7 +16,7 @@ final class HandOvers {
     private let transactions: Transactions
     private let insertion: Insertion
     /// The latest look at each source, the oldest first.
-    private var looks: [(source: String, token: UInt64)] = []
+    private var looks: [(source: Name, token: UInt64)] = []
     private var nextToken: UInt64
 
     init(_ parts: EngineParts, _ insertion: Insertion, firstToken: UInt64) {
@@ -30,14 +30,16 @@ final class HandOvers {
     func look(at source: String) throws(QueueError) -> HandOver {
         let entries = try store.handedOver(by: source)
         nextToken &+= 1
-        looks.removeAll { $0.source == source }
+        let name = Name(source)
+        looks.removeAll { $0.source == name }
         if looks.count == Self.lookCeiling { looks.removeFirst() }
-        looks.append((source, nextToken))
+        looks.append((name, nextToken))
         return HandOver(source: source, token: nextToken, entries: entries)
     }
 
     private func check(_ look: HandOver) throws(QueueError) {
-        guard looks.contains(where: { $0.source == look.source && $0.token == look.token }) else {
+        let name = Name(look.source)
+        guard looks.contains(where: { $0.source == name && $0.token == look.token }) else {
             throw QueueError(.conflict, "another call has looked at the hand-over of this source since")
         }
     }

@@ -17,7 +17,7 @@ struct Counters {
     }
 
     /// Whether an unfolded row belongs to the index of the history.
-    var hasUnfoldedHistory: Bool { unfolded.values.contains { $0.sent != 0 || $0.delivered != 0 || $0.read != 0 || $0.received != 0 } }
+    var hasUnfoldedHistory: Bool { unfolded.values.contains { $0.history != 0 } }
 
     init(totals: Counts = Counts(), unfolded: [Name: Counts] = [:]) {
         self.totals = totals

@@ -27,6 +27,14 @@ import Testing
         try await queue.close()
     }
 
+    @Test func T3_sources_are_compared_by_their_bytes() async throws {
+        let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: .manual))
+        let looks = try ["caf\u{e9}", "cafe\u{301}"].map { try queue.handedOver(source: $0) }
+        for (look, id) in zip(looks, ["a", "b"]) { #expect(try queue.takeOver([MessageQueue.Draft("x", id: id)], look) == [nil]) }
+        #expect(try queue.handedOver(source: "caf\u{e9}").entries.map(\.id) == ["a"])
+        try await queue.close()
+    }
+
     @Test func T5_what_is_refused_for_good_is_failed_or_stands_in_the_list() async throws {
         var options = MessageQueue.Options()
         options.limitBody = 10

@@ -197,6 +197,28 @@ import Testing
         }
     }
 
+    @Test func an_idle_queue_wakes_only_for_ids_that_it_remembers() throws {
+        let bench = try EngineBench {
+            $0.mode = .manual
+            $0.keepSentFor = nil
+        }
+        // The comparison of the indexes and the search for free space take some steps after a change.
+        func wait() throws -> Int64? {
+            for _ in 0..<100 { try bench.pass(1_000) }
+            let deadline = bench.engine.context.lock.withLock { bench.engine.poll?.deadline ?? 0 }
+            return deadline == Int64.max ? nil : deadline - bench.clock.ports.mono()
+        }
+        #expect(try wait() == nil)
+        try bench.enqueue("1")
+        try bench.drain()
+        #expect(try wait() == nil)
+        try bench.engine.delete(bench.deliveries[0].id)
+        #expect(try (1...60_000).contains(wait() ?? 0))
+        // It has forgotten them.
+        try bench.reopen { $0.rememberIDs = 0 }
+        #expect(try wait() == nil)
+    }
+
     @Test func H9_the_public_api_has_the_times_and_the_retries() async throws {
         let directory = TemporaryDirectory()
         var options = MessageQueue.Options(mode: .manual, backoff: .ladder([.seconds(600)]))
