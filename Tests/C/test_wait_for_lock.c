@@ -38,7 +38,18 @@ static void opening_begin(struct opening *opening, const struct scene *scene, in
   REQUIRE(pthread_create(&opening->thread, NULL, run_opening, opening) == 0);
 }
 
-static void opening_end(struct opening *opening) { REQUIRE(pthread_join(opening->thread, NULL) == 0); }
+/* Checks that it still waits for the lock. */
+static void opening_waits(const struct opening *opening) {
+  pause_ms(held_ms);
+  CHECK(!atomic_load(&opening->has_returned));
+}
+
+/* Waits until it has returned, and gives its queue to the scene. */
+static void opening_end(struct opening *opening, struct scene *scene) {
+  REQUIRE(pthread_join(opening->thread, NULL) == 0);
+  CHECK_RESULT(MSGQ_OK, opening->result);
+  scene->queue = opening->queue;
+}
 
 /* Starts a process that has the store open. */
 static struct child start_owner(const struct scene *scene) {
@@ -56,12 +67,9 @@ TEST_ALONE(T9_open_waits_for_the_lock_of_another_process) {
   close_after(&scene, 1, 3);
   struct child owner = start_owner(&scene);
   opening_begin(&opening, &scene, hour_ms);
-  pause_ms(held_ms);
-  CHECK(!atomic_load(&opening.has_returned));
+  opening_waits(&opening);
   child_kill(&owner);
-  opening_end(&opening);
-  CHECK_RESULT(MSGQ_OK, opening.result);
-  scene.queue = opening.queue;
+  opening_end(&opening, &scene);
   check_numbered(&scene, 1, 3);
   scene_end(&scene);
 }
@@ -72,12 +80,9 @@ TEST(T9_open_waits_for_another_queue_of_the_process) {
   scene_begin_open(&scene);
   put_numbered(&scene, 1, 3);
   opening_begin(&opening, &scene, hour_ms);
-  pause_ms(held_ms);
-  CHECK(!atomic_load(&opening.has_returned));
+  opening_waits(&opening);
   scene_close(&scene);
-  opening_end(&opening);
-  CHECK_RESULT(MSGQ_OK, opening.result);
-  scene.queue = opening.queue;
+  opening_end(&opening, &scene);
   check_numbered(&scene, 1, 3);
   scene_end(&scene);
 }
@@ -93,21 +98,15 @@ TEST(T9_an_owner_waits_for_readers_and_a_reader_for_the_owner) {
   for (int index = 0; index < 2; index++) REQUIRE_OK(msgq_open(scene.path, &reading, &readers[index]));
   opening_begin(&opening, &scene, hour_ms);
   for (int index = 0; index < 2; index++) {
-    pause_ms(held_ms);
-    CHECK(!atomic_load(&opening.has_returned));
+    opening_waits(&opening);
     CHECK_RESULT(MSGQ_OK, msgq_close(readers[index], 0));
   }
-  opening_end(&opening);
-  CHECK_RESULT(MSGQ_OK, opening.result);
-  scene.queue = opening.queue;
+  opening_end(&opening, &scene);
   scene.options.read_only = true;
   opening_begin(&opening, &scene, hour_ms);
-  pause_ms(held_ms);
-  CHECK(!atomic_load(&opening.has_returned));
+  opening_waits(&opening);
   scene_close(&scene);
-  opening_end(&opening);
-  CHECK_RESULT(MSGQ_OK, opening.result);
-  scene.queue = opening.queue;
+  opening_end(&opening, &scene);
   check_numbered(&scene, 1, 3);
   scene_end(&scene);
 }
