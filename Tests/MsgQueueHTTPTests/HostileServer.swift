@@ -40,10 +40,9 @@ final class HostileServer: @unchecked Sendable {
         var ending = Ending.keep
         var delay = 0.0
 
-        init(raw: String, _ ending: Ending = .close) {
-            bytes = Array(raw.utf8)
-            self.ending = ending
-        }
+        init(bytes: [UInt8], ending: Ending) { (self.bytes, self.ending) = (bytes, ending) }
+
+        init(raw: String, _ ending: Ending = .close) { self.init(bytes: Array(raw.utf8), ending: ending) }
 
         /// An answer with a status; a server that keeps connections open.
         init(_ status: Int, _ headers: [String: String] = [:], body: String = "", delay: Double = 0) {

@@ -15,10 +15,23 @@ from datetime import datetime, timezone
 import pytest
 
 from conftest import Opener
-from msgqueue import Arrival, Connectivity, Delivery, FailureKind, InvalidError, Mode, Outcome, Status, Verdict
+from msgqueue import (
+    Arrival,
+    Connectivity,
+    Delivery,
+    FailureKind,
+    InvalidError,
+    MessageQueue,
+    Mode,
+    Outcome,
+    RetryPolicy,
+    Status,
+    Verdict,
+)
 from msgqueue.relays import Http
 from msgqueue.relays.http import idempotency_key
 from receiver import Answer, Receiver
+from support import PROJECT
 
 
 def delivery(body: bytes = b"hello", id: str = "id-1", timeout: float = 20.0) -> Delivery:
@@ -101,39 +114,56 @@ def test_B2_a_message_is_posted_with_its_key() -> None:
     assert (outcome.verdict, outcome.code, outcome.text) == (Verdict.HTTP, 200, "200 OK: ok")
 
 
-def test_B2_the_status_decides(receiver: Receiver, opened: Opener) -> None:
+def answers() -> Iterator[tuple[str, bytes]]:
+    """The rows of the table of answers: the outcome, and the bytes of the answer."""
+    table = PROJECT / "Tests" / "fixtures" / "http-answers.txt"
+    for line in table.read_text(encoding="ascii").splitlines():
+        if not line.startswith("#"):
+            outcome, _, answer = line.partition("\t")
+            yield outcome, answer.encode().decode("unicode_escape").encode("latin-1")
+
+
+def outcome_of(queue: MessageQueue, id: str) -> str:
+    """The end of the only attempt of a message, as the table writes it."""
+    message, [attempt] = queue.get(id), queue.attempts(id)
+    if message.status is Status.SENT:
+        return "sent"
+    assert attempt.kind is not None
+    assert attempt.code or attempt.arrival is Arrival.PERHAPS
+    word = "retried" if message.status is Status.QUEUED else "failed"
+    return f"{word} {attempt.kind.name.lower()} {attempt.code}".removesuffix(" 0")
+
+
+def test_B2_each_answer_has_its_outcome(opened: Opener) -> None:
+    """The same table in C, Python and Swift."""
+    rows = list(answers())
+    assert len(rows) > 80
+    queue = opened(mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[3600]))
+    queue.set_connectivity(Connectivity.ONLINE)
+    for expected, answer in rows:
+        with answering(answer) as (port, requests), Http(url(port)) as relay:
+            queue.set_transport(relay)
+            id = queue.enqueue("x", conversation=str(port))
+            queue.drain()
+            queue.set_transport(None)
+        assert outcome_of(queue, id) == expected, (answer, queue.attempts(id))
+        # A redirect is not followed, and nothing is sent twice.
+        assert len(requests) == 1
+        queue.clear()
+
+
+def test_B2_401_is_final_when_the_host_says_so(receiver: Receiver, opened: Opener) -> None:
     with Http(f"http://127.0.0.1:{receiver.port}/", unauthorized_is_final=True) as relay:
         queue = opened(mode=Mode.MANUAL, direct=False, transport=relay)
         queue.set_connectivity(Connectivity.ONLINE)
-        for status, kind in {
-            201: None,
-            301: FailureKind.UNKNOWN,
-            400: FailureKind.REJECTED,
-            401: FailureKind.UNAUTHORIZED,
-            403: FailureKind.UNAUTHORIZED,
-            404: FailureKind.NOT_FOUND,
-            408: FailureKind.TIMEOUT,
-            429: FailureKind.RATE_LIMIT,
-            500: FailureKind.SERVER,
-        }.items():
-            receiver.answer_next(Answer(status, {"Location": "/elsewhere"}))
-            id = queue.enqueue(str(status))
-            queue.drain()
-            message = queue.get(id)
-            if kind is None:
-                assert message.status is Status.SENT
-                continue
-            assert message.failure is not None
-            assert message.failure.code == status
-            assert (status, message.failure.kind) == (status, kind)
-        # A redirect was not followed.
-        assert len(receiver.received) == 9
+        receiver.answer_next(Answer(401))
+        id = queue.enqueue("x")
+        queue.drain()
+        assert outcome_of(queue, id) == "failed unauthorized 401"
 
 
 @pytest.mark.parametrize("value", ["120", "Fri, 31 Dec 2199 23:59:59 GMT"])
 def test_B2_retry_after_delays_the_next_attempt(receiver: Receiver, opened: Opener, value: str) -> None:
-    from msgqueue import RetryPolicy
-
     receiver.answer_next(Answer(503, {"Retry-After": value}))
     with Http(f"http://127.0.0.1:{receiver.port}/") as relay:
         queue = opened(mode=Mode.MANUAL, direct=False, transport=relay, retry=RetryPolicy(ladder=[1]))
@@ -213,12 +243,7 @@ def test_B2_a_host_is_tried_at_all_of_its_addresses(monkeypatch: pytest.MonkeyPa
             assert relay(delivery()).code == 204
 
 
-def test_B2_a_cut_or_a_time_out_after_sending_may_have_arrived(opened: Opener) -> None:
-    with answering(b"", b"HTTP/1.1 20", b"nonsense\r\n\r\n") as (port, _), Http(url(port)) as relay:
-        for kind in (FailureKind.NETWORK, FailureKind.SERVER, FailureKind.SERVER):
-            outcome = relay(delivery())
-            assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, False)
-            assert outcome.kind in (kind, FailureKind.NETWORK)
+def test_B2_a_time_out_after_sending_may_have_arrived(opened: Opener) -> None:
     with socket.socket() as silent, Http(url(_bound(silent))) as relay:
         outcome = relay(delivery(timeout=0.1))
         assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False)
@@ -227,11 +252,6 @@ def test_B2_a_cut_or_a_time_out_after_sending_may_have_arrived(opened: Opener) -
         id = queue.enqueue("x")
         queue.drain()
         assert queue.attempts(id)[0].arrival is Arrival.PERHAPS
-
-
-def test_B2_an_answer_that_is_cut_counts_by_its_status() -> None:
-    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart") as (port, _), Http(url(port)) as relay:
-        assert relay(delivery()).code == 200
 
 
 @pytest.mark.parametrize("status", ["102 Processing", "103 Early Hints", "101 Switching Protocols"])
@@ -248,35 +268,6 @@ def test_B2_answers_before_the_final_one_are_skipped(status: str) -> None:
     with answering(interim * 101 + final, interim * 100 + final) as (port, _), Http(url(port)) as relay:
         assert relay(delivery()).verdict is Verdict.RETRY
         assert relay(delivery()).code == 200
-
-
-def test_B2_an_answer_that_is_cut_is_retried_unless_it_accepts() -> None:
-    cut = {
-        b"HTTP/1.1 200 OK": None,
-        b"HTTP/1.1 200 OK\r\nContent-Len": None,
-        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n": None,
-        b"HTTP/1.1 422 No\r\nContent-Length: 0\r\n": None,
-        b"HTTP/1.1 422 No\r\nContent-Length: 9\r\n\r\npart": None,
-        b"HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart": None,
-        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n": None,
-        b"HTTP/1.1 422 No\r\nContent-Length: x\r\n\r\n": None,
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc": None,
-        b"HTTP/1.1 422 No\r\nContent-Length: 2, 3\r\n\r\nabc": None,
-        b"HTTP/1.1 422 No\r\nContent-Length: 2,\r\n\r\nab": None,
-        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\nContent-Length: 02\r\n\r\nab": 200,
-        b"HTTP/1.1 422 No\r\nConnection: close\r\nContent-Length: 2, 2\r\n\r\nab": 422,
-        b"HTTP/1.1 202 OK\r\nContent-Length: 9\r\n\r\npart": 202,
-        b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart": 202,
-        b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\npart": 503,
-        b"HTTP/1.1 429 Slow\r\nContent-Length: 9\r\n\r\npart": 429,
-        b"HTTP/1.1 422 No\r\n\r\nto the end": 422,
-        b"HTTP/1.1 204 No Content\r\n\r\n": 204,
-    }
-    with answering(*cut) as (port, _), Http(url(port)) as relay:
-        for answer, code in cut.items():
-            outcome = relay(delivery())
-            found = (outcome.verdict, outcome.code, outcome.not_sent)
-            assert found == ((Verdict.RETRY, 0, False) if code is None else (Verdict.HTTP, code, False)), answer
 
 
 def test_B2_a_server_without_a_trusted_certificate_gets_nothing() -> None:
@@ -440,14 +431,10 @@ def test_B2_an_answer_without_end_ends_in_time(first: bytes, more: bytes, code: 
     [
         b"HTTP/1.1 200 OK\r\nA: " + b"x" * 100_000 + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * 1000 + b"\r\n",
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"\x15\x03\x01\x00\x02\x02\x46",
-        b"HTTP/1.1 99 Low\r\n\r\n",
-        b"HTTP/1.1 2000 High\r\n\r\n",
     ],
-    ids=["line", "lines", "ssh", "tls", "low", "high"],
+    ids=["line", "lines"],
 )
-def test_B2_an_answer_that_is_not_http_is_retried(answer: bytes) -> None:
+def test_B2_an_answer_with_too_long_a_header_is_retried(answer: bytes) -> None:
     with answering(answer) as (port, _), Http(url(port), timeout=5) as relay:
         outcome = relay(delivery())
     assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, False), outcome

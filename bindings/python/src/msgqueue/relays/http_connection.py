@@ -19,6 +19,8 @@ _MAX_INTERIM = 100
 # Bytes of the answer of a proxy to CONNECT.
 _MAX_HEAD = 1 << 16
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?\r?\n")
+# A line of a header that has no colon, does not continue the one before, and does not end the header.
+_NO_HEADER = re.compile(rb"[^ \t\r\n:][^:\n]*\n")
 
 
 class Connection(HTTPConnection):
@@ -129,7 +131,7 @@ class Response(HTTPResponse):
             raise BadStatusLine(f"more than {_MAX_INTERIM} answers with a status 1xx")
         lengths = [each.strip(" \t") for each in ",".join(self.headers.get_all("Content-Length", ())).split(",")]
         if "Content-Length" in self.headers:
-            wrong = [each for each in lengths if not re.match(r"[0-9]{1,99}\Z", each)]
+            wrong = [each for each in lengths if not re.match(r"[0-9]{1,99}\Z", each) or int(each) >= 1 << 63]
             if wrong or len({each.lstrip("0") for each in lengths}) > 1:
                 raise BadStatusLine(f"Content-Length: {', '.join(lengths)[:99]}")
             if self.length is None and not self.chunked:
@@ -138,15 +140,23 @@ class Response(HTTPResponse):
 
 
 class _Head:
-    """Passes the lines of a header on, and keeps the last one."""
+    """Passes the lines of headers on, and keeps the last one. Refuses lines that http.client would accept or ignore."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self.last = b""
+        self.last = b"\n"
 
     def readline(self, limit: int = -1) -> bytes:
-        self.last = self._file.readline(limit)
-        return self.last
+        is_first = self.last in (b"\r\n", b"\n")
+        self.last = line = self._file.readline(limit)
+        # http.client reports the end of the connection, and lines that are too long.
+        if is_first and 0 < len(line) < limit and not _STATUS_LINE.match(line):
+            if line.startswith(b"HTTP/") and not line.endswith(b"\n"):
+                raise RemoteDisconnected("the answer ended within its first line")
+            raise BadStatusLine(line[:99].decode("latin-1"))
+        if not is_first and _NO_HEADER.match(line):
+            raise BadStatusLine(f"a header line without a colon: {line[:99].decode('latin-1')}")
+        return line
 
     def close(self) -> None:
         self._file.close()
