@@ -13,12 +13,21 @@ struct HTTPLine {
         return (String(decoding: bytes[..<colon], as: UTF8.self).lowercased(), Self.trimmed(bytes.suffix(from: colon).dropFirst()))
     }
 
-    /// Whether the value of `Content-Length` is valid: one number, or several.
-    static func isLength(_ value: String) -> Bool {
-        value.utf8.split(separator: 0x2c, omittingEmptySubsequences: false).allSatisfy { part in
-            let digits = trimmed(part).utf8
-            return !digits.isEmpty && digits.allSatisfy { (0x30...0x39).contains($0) }
-        }
+    /// The status of a first line: three digits after one blank.
+    var status: Int? {
+        let rest = bytes.drop { $0 != 0x20 }.dropFirst()
+        let digits = rest.prefix { (0x30...0x39).contains($0) }
+        return digits.count == 3 ? Int(String(decoding: digits, as: UTF8.self)) : nil
+    }
+
+    /// The value of `Content-Length`: one number, or several equal ones. nil: it is not valid.
+    static func length(_ value: String) -> Int64? {
+        let numbers = Set(
+            value.utf8.split(separator: 0x2c, omittingEmptySubsequences: false).map { part in
+                let digits = trimmed(part)
+                return digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
+            })
+        return numbers.count == 1 ? numbers.first ?? nil : nil
     }
 
     private static func trimmed(_ bytes: some BidirectionalCollection<UInt8>) -> String {

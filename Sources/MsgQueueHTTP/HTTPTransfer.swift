@@ -21,6 +21,8 @@ final class HTTPTransfer: @unchecked Sendable {
     private var result = HTTPResult()
     private var (received, headerSize, interim) = (0, 0, 0)
     private var isHeaderWhole = false
+    /// The status and the value of `Content-Length` in the header that is read.
+    private var (status, bodySize): (Int?, Int64?) = (nil, nil)
     /// Why the transfer was ended from here.
     private var reason: HTTPResult.Ending?
 
@@ -166,20 +168,26 @@ final class HTTPTransfer: @unchecked Sendable {
         if line.isStatus {
             isHeaderWhole = false
             (result.status, result.retryAfter) = (nil, "")
+            (status, bodySize) = (line.status, nil)
         } else if isHeaderWhole {
             // After the body: a trailer.
         } else if line.isEmpty {
             return endHeader() ? length : 0
         } else if let (name, value) = line.field {
             if name == "retry-after", result.retryAfter.isEmpty { result.retryAfter = value }
-            if name == "content-length", !HTTPLine.isLength(value) { return end(.nonsense("Content-Length: \(value.prefix(100))")) }
+            if name == "content-length" {
+                guard let number = HTTPLine.length(value), number == bodySize ?? number else {
+                    return end(.nonsense("Content-Length: \(value.prefix(100))"))
+                }
+                bodySize = number
+            }
         }
         return length
     }
 
     /// Returns false if the transfer must end.
     private func endHeader() -> Bool {
-        let status = handle.map { ccurl_get_number($0, CURLINFO_RESPONSE_CODE) } ?? 0
+        guard let status, status >= 100 else { return end(.nonsense("the answer has no status line of HTTP")) != 0 }
         guard status >= 200 else {
             interim += 1
             return interim <= Self.maxInterim || end(.nonsense("more than \(Self.maxInterim) answers with a status 1xx")) != 0
