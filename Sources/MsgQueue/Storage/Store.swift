@@ -1,5 +1,3 @@
-import Glibc
-
 /// An open store. Used under the engine's lock. Functions that write must be called between `begin()` and `commit`.
 ///
 /// Values that are kept in memory beside the tables (counts, the next sequence number) follow the transaction: `rollback` restores them.
@@ -103,63 +101,25 @@ package final class Store {
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
     package convenience init(path: String, options: Options) throws(QueueError) { try self.init(path: path, options: options, .current) }
 
-    init(path given: String, options: Options, _ layout: Layout) throws(QueueError) {
-        let path = try StorePath.resolve(given)
-        isReadOnly = options.readOnly
-        compacts = MaintenanceRule.changesByItself(options)
-        limitFileBytes = options.limitFileBytes
-        currentBoot = SystemBoot.id()
-        let lock = try Self.acquireLock(path, options)
-        self.lock = lock
-        side = SideFile(of: path)
-        let survey: StoreSurvey
-        do throws(QueueError) {
-            let view = try StoreView(path: path, database: lock.descriptor)
-            let reading = try Self.reading(view, layout)
-            do throws(QueueError) {
-                survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot, layout)
-                if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
-                loss = survey.loss
-                let isChanged = survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes
-                if !options.readOnly, isChanged || survey.layout < layout.version {
-                    try Self.dryRun(lock, reading, survey, currentBoot, layout)
-                }
-                if let unread = view.readError { throw unread }
-            } catch {
-                reading.close()
-                // A failed read is reported as such: errors that follow from it may look like damage.
-                throw view.readError ?? error
-            }
-            if options.readOnly {
-                database = reading
-            } else {
-                reading.close()
-                database = try Self.connect(lock, survey, limit: options.limitFileBytes)
-            }
-        } catch {
-            lock.release()
-            // `unknown` concerns changes of the caller, and opening makes none.
-            throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
-        }
+    convenience init(path: String, options: Options, _ layout: Layout) throws(QueueError) {
+        let opening = try StoreOpening(path, options, layout)
+        self.init(over: opening.database, opening.lock, opening.boot, loss: opening.survey.loss, options)
         if !options.readOnly {
             // Unowned: the database belongs to this store.
             database.prepareLog = { [unowned self] () throws(QueueError) in try prepareLog() }
         }
         do throws(QueueError) {
-            try start(survey, layout)
+            try start(opening.survey, layout)
         } catch {
             database.rollback()
             close(clean: false)
-            throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+            throw StoreOpening.asOpening(error)
         }
     }
 
     /// Opens a store in memory.
-    package init(disk: SimulatedDisk, options: Options) throws(QueueError) {
-        (isReadOnly, compacts, limitFileBytes) = (options.readOnly, false, options.limitFileBytes)
-        (currentBoot, lock, loss) = (SystemBoot.id(), nil, nil)
-        database = try Database(disk: disk, lengthLimit: Self.lengthLimit)
-        side = SideFile(of: database.path)
+    package convenience init(disk: SimulatedDisk, options: Options) throws(QueueError) {
+        self.init(over: try Database(disk: disk, lengthLimit: Self.lengthLimit), nil, SystemBoot.id(), options)
         do throws(QueueError) {
             try start(StoreSurvey(inMemory: database), .current)
         } catch {
@@ -168,97 +128,17 @@ package final class Store {
         }
     }
 
-    /// Opens the database in a view, with all protections. Detects a damaged schema.
-    private static func reading(_ view: StoreView, _ layout: Layout) throws(QueueError) -> Database {
-        let raw = try Posix.read(view.database, at: 0, count: 100, view.path)
-        _ = try StoreHeader.check(with: try view.header(), raw: raw, view.path, layout)
-        do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
-            throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
-        }
-    }
-
-    /// Performs the changes of the opening in a view that is then discarded. If one fails, the store is refused.
-    private static func dryRun(
-        _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String, _ layout: Layout
-    ) throws(QueueError) {
-        let store = Store(over: view, lock, boot)
-        do throws(QueueError) {
-            try store.start(survey, layout)
-            _ = try store.firstExpiry()
-            _ = try store.conversationsWithFailures()
-            _ = try store.hasPriorities()
-            _ = try store.queued(after: 0, limit: 1)
-            do throws(QueueError) { try store.dryRunRecovery() } catch {
-                guard error.isIndex else { throw error }
-                store.rollback()
-                guard store.rebuildIndexes() else { throw error }
-                try store.dryRunRecovery()
-            }
-        } catch {
-            store.rollback()
-            throw error.code == .internal ? QueueError(.corrupt, "\(lock.path) is damaged: \(error.detail)") : error
-        }
-    }
-
-    /// Uses a database that is not the store itself. Writes no file beside it.
-    init(over database: Database, _ lock: StoreLock, _ boot: String) {
-        self.database = database
-        self.lock = lock
-        side = SideFile(of: lock.path)
-        currentBoot = boot
-        loss = nil
-        isReadOnly = true
-        compacts = false
-        limitFileBytes = 0
-    }
-
-    private static func acquireLock(_ path: String, _ options: Options) throws(QueueError) -> StoreLock {
-        let lock: StoreLock
-        if options.readOnly {
-            lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true, wait: options.wait)
-        } else {
-            if try StorePath.inspect(path) == nil {
-                guard !options.maintenance else { throw QueueError(.invalid, "\(path) does not exist") }
-                try StoreCreation.create(path)
-            }
-            guard let file = try StorePath.inspect(path) else {
-                throw QueueError(.storage, "\(path) was removed while it was opened")
-            }
-            lock = try StoreLock.acquire(path, file, shared: false, wait: options.wait)
-        }
-        do throws(QueueError) { try StorePath.inspectSideFiles(of: path) } catch {
-            lock.release()
-            throw error
-        }
-        return lock
-    }
-
-    /// Opens the database of an accepted store. From here on files are written.
-    private static func connect(_ lock: StoreLock, _ survey: StoreSurvey, limit: Int64) throws(QueueError) -> Database {
-        if !survey.isHeaderReady, survey.logFrames == 0 {
-            try Posix.write(lock.descriptor, at: StoreCreation.walMode.offset, StoreCreation.walMode.bytes, lock.path)
-            try Posix.sync(lock.descriptor, lock.path)
-        }
-        if survey.hasLog {
-            do throws(QueueError) { try LogRewrite.run(lock.path, size: survey.logSize) } catch {
-                guard error.isFull else { throw error }
-                // Truncating the file to its size releases the disk reserve.
-                let size = try Posix.status(lock.descriptor, lock.path).st_size
-                guard ftruncate(lock.descriptor, size) == 0 else { throw error }
-                try LogRewrite.run(lock.path, size: survey.logSize)
-            }
-        }
-        let database = try Database(lock: lock, isLogNew: !survey.hasLog, lengthLimit: lengthLimit)
-        do throws(QueueError) { try database.limitLog(to: limit) } catch {
-            database.close()
-            throw error
-        }
-        database.adoptLog(frames: survey.logFrames)
-        return database
+    /// `options`: nil for a database that is not the store itself. Then no file beside it is written.
+    init(over database: Database, _ lock: StoreLock?, _ boot: String, loss: LostTail? = nil, _ options: Options? = nil) {
+        (self.database, self.lock, self.loss, currentBoot) = (database, lock, loss, boot)
+        side = SideFile(of: lock?.path ?? database.path)
+        isReadOnly = options?.readOnly ?? true
+        compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
+        limitFileBytes = options?.limitFileBytes ?? 0
     }
 
     /// Continues from the state that the last owner left.
-    private func start(_ survey: StoreSurvey, _ layout: Layout) throws(QueueError) {
+    func start(_ survey: StoreSurvey, _ layout: Layout) throws(QueueError) {
         if let found = survey.state { (state, stateOnDisk, clock) = (found, found, found.clock) }
         // Also for the commit of an upgrade.
         isUnchecked = survey.needsCheck
@@ -324,7 +204,7 @@ package final class Store {
     package func keepClock() { mustWriteState = true }
 
     /// Performs the writes that end interrupted attempts, and rolls them back.
-    private func dryRunRecovery() throws(QueueError) {
+    func dryRunRecovery() throws(QueueError) {
         try begin()
         for attempt in try interrupted() {
             do throws(QueueError) {

@@ -1,0 +1,123 @@
+import Glibc
+
+/// A store that was locked, read and accepted, and its database.
+struct StoreOpening {
+    let lock: StoreLock
+    let survey: StoreSurvey
+    let database: Database
+    let boot = SystemBoot.id()
+
+    /// Opens the store at a path, or creates it. An existing store is not changed on disk until it has been accepted.
+    init(_ given: String, _ options: Options, _ layout: Layout) throws(QueueError) {
+        let path = try StorePath.resolve(given)
+        lock = try Self.acquireLock(path, options)
+        do throws(QueueError) {
+            let view = try StoreView(path: path, database: lock.descriptor)
+            let reading = try Self.reading(view, layout)
+            do throws(QueueError) {
+                survey = try StoreSurvey.take(view, reading, currentBoot: boot, layout)
+                if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
+                let isChanged = survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes
+                if !options.readOnly, isChanged || survey.layout < layout.version {
+                    try Self.dryRun(lock, reading, survey, boot, layout)
+                }
+                if let unread = view.readError { throw unread }
+            } catch {
+                reading.close()
+                // A failed read is reported as such: errors that follow from it may look like damage.
+                throw view.readError ?? error
+            }
+            if options.readOnly {
+                database = reading
+            } else {
+                reading.close()
+                database = try Self.connect(lock, survey, limit: options.limitFileBytes)
+            }
+        } catch {
+            lock.release()
+            throw Self.asOpening(error)
+        }
+    }
+
+    /// Returns the error of an opening. `unknown` concerns changes of the caller, and opening makes none.
+    static func asOpening(_ error: QueueError) -> QueueError {
+        error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+    }
+
+    /// Opens the database in a view, with all protections. Detects a damaged schema.
+    private static func reading(_ view: StoreView, _ layout: Layout) throws(QueueError) -> Database {
+        let raw = try Posix.read(view.database, at: 0, count: 100, view.path)
+        _ = try StoreHeader.check(with: try view.header(), raw: raw, view.path, layout)
+        do throws(QueueError) { return try Database(view: view, lengthLimit: Store.lengthLimit) } catch {
+            throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
+        }
+    }
+
+    /// Performs the changes of the opening in a view that is then discarded. If one fails, the store is refused.
+    private static func dryRun(
+        _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String, _ layout: Layout
+    ) throws(QueueError) {
+        let store = Store(over: view, lock, boot)
+        do throws(QueueError) {
+            try store.start(survey, layout)
+            _ = try store.firstExpiry()
+            _ = try store.conversationsWithFailures()
+            _ = try store.hasPriorities()
+            _ = try store.queued(after: 0, limit: 1)
+            do throws(QueueError) { try store.dryRunRecovery() } catch {
+                guard error.isIndex else { throw error }
+                store.rollback()
+                guard store.rebuildIndexes() else { throw error }
+                try store.dryRunRecovery()
+            }
+        } catch {
+            store.rollback()
+            throw error.code == .internal ? QueueError(.corrupt, "\(lock.path) is damaged: \(error.detail)") : error
+        }
+    }
+
+    private static func acquireLock(_ path: String, _ options: Options) throws(QueueError) -> StoreLock {
+        let lock: StoreLock
+        if options.readOnly {
+            lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true, wait: options.wait)
+        } else {
+            if try StorePath.inspect(path) == nil {
+                guard !options.maintenance else { throw QueueError(.invalid, "\(path) does not exist") }
+                try StoreCreation.create(path)
+            }
+            guard let file = try StorePath.inspect(path) else {
+                throw QueueError(.storage, "\(path) was removed while it was opened")
+            }
+            lock = try StoreLock.acquire(path, file, shared: false, wait: options.wait)
+        }
+        do throws(QueueError) { try StorePath.inspectSideFiles(of: path) } catch {
+            lock.release()
+            throw error
+        }
+        return lock
+    }
+
+    /// Opens the database of an accepted store. From here on files are written.
+    private static func connect(_ lock: StoreLock, _ survey: StoreSurvey, limit: Int64) throws(QueueError) -> Database {
+        if !survey.isHeaderReady, survey.logFrames == 0 {
+            try Posix.write(lock.descriptor, at: StoreCreation.walMode.offset, StoreCreation.walMode.bytes, lock.path)
+            try Posix.sync(lock.descriptor, lock.path)
+        }
+        if survey.hasLog {
+            do throws(QueueError) { try LogRewrite.run(lock.path, size: survey.logSize) } catch {
+                guard error.isFull else { throw error }
+                // Truncating the file to its size releases the disk reserve.
+                let size = try Posix.status(lock.descriptor, lock.path).st_size
+                guard ftruncate(lock.descriptor, size) == 0 else { throw error }
+                try LogRewrite.run(lock.path, size: survey.logSize)
+            }
+        }
+        let database = try Database(lock: lock, isLogNew: !survey.hasLog, lengthLimit: Store.lengthLimit)
+        do throws(QueueError) { try database.limitLog(to: limit) } catch {
+            database.close()
+            throw error
+        }
+        database.adoptLog(frames: survey.logFrames)
+        return database
+    }
+}
