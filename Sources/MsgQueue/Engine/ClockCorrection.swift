@@ -43,7 +43,7 @@ final class ClockCorrection {
     /// Reads the clocks, and notes whether the wall clock was set.
     func observe() -> Moment {
         let now = context.ports.moment
-        let step = store.clock.note(now, boot: boot, longestAge: longestAge)
+        let step = store.state.clock.note(now, boot: boot, longestAge: longestAge)
         guard step != 0 else { return now }
         if step.magnitude >= ClockSteps.leastStep {
             let way = step > 0 ? "forward" : "back"
@@ -123,7 +123,7 @@ final class ClockCorrection {
         if !due.isEmpty {
             try transactions.run(durable: false) { () throws(QueueError) in
                 (corrected, rows) = ([], [])
-                store.keepClock()
+                store.state.requireWrite()
                 for (sequence, _) in due {
                     guard let row = try intactRow(sequence) else { continue }
                     let expiry = row.expiry(now)

@@ -26,7 +26,7 @@ final class Drains {
         guard let drain = context.core.scheduler.session?.number else { return false }
         var report = report()
         report.stop = stop
-        let another = context.core.scheduler.finished(stop, through: context.store.lastSequence, now)
+        let another = context.core.scheduler.finished(stop, through: context.store.state.lastSequence, now)
         events.emit(.drainFinished(report))
         let served = waiters.filter { $0.drain == drain }
         waiters.removeAll { $0.drain == drain }

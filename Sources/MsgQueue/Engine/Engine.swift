@@ -89,7 +89,7 @@ package final class Engine: @unchecked Sendable {
     /// conversations.
     private func begin() throws(QueueError) {
         let store = context.store
-        store.earliest = context.ports.earliest
+        store.state.earliest = context.ports.earliest
         _ = maintenance.clock.observe()
         for text in [store.loss?.text, store.repair].compactMap({ $0 }) {
             Log.warning("\(store.path): \(text)")
@@ -97,14 +97,14 @@ package final class Engine: @unchecked Sendable {
         }
         try writes.recover()
         if store.totals.queued > 0 { context.core.scheduler.openedWithBacklog(context.core.opening.moment) }
-        if let hold = store.hold {
+        if let hold = store.state.hold {
             let due = Due(at: hold.until, delay: hold.delay, boot: hold.boot, uptime: hold.uptime)
             context.core.scheduler.hold(until: due.end(context.core.opening), context.core.opening.moment)
         }
         try maintenance.findExpiry()
         try maintenance.findFreeSpace()
         context.core.scheduler.opened(
-            through: store.lastSequence, hasPriorities: try store.hasPriorities(), context.core.opening.moment)
+            through: store.state.lastSequence, hasPriorities: try store.hasPriorities(), context.core.opening.moment)
         guard context.options.finalFailure == .block else { return }
         for conversation in try store.conversationsWithFailures() { writes.refreshBlock(conversation) }
     }

@@ -41,7 +41,7 @@ final class FailedMessages {
     /// Puts the next messages back, as part of this round (0: none). Returns false if there are no more: then all of them are durable.
     func putBack(_ search: inout Search, round: UInt32) throws(QueueError) -> Bool {
         try writes.requireSaved()
-        search.through = min(search.through, store.lastSequence)
+        search.through = min(search.through, store.state.lastSequence)
         while true {
             do throws(QueueError) {
                 if try putBackTogether(&search, round) { return true }

@@ -91,7 +91,7 @@ final class Recording {
             if isRepeated { try store.reserveSpace(for: plan.space) }
             isRepeated = true
             if plan.count >= Store.bulkThreshold { try store.beginBulk() }
-            let batch = StoredBatch(drafts, first: store.lastSequence + 1, now: now.wall, bits: idBits) { plan.results[$0] == .stored }
+            let batch = StoredBatch(drafts, first: store.state.lastSequence + 1, now: now.wall, bits: idBits) { plan.results[$0] == .stored }
             try drafts.forEach { index, draft throws(QueueError) in
                 if plan.results[index] == .stored { _ = try store.record(draft, now: now.wall, random: idBits.next()) }
             }

@@ -95,7 +95,7 @@ final class Removals {
 
     /// After a clear nothing is counted as unsent but what is being sent. Messages that were added meanwhile are not distinguished.
     private func checkCounts(_ removal: Removal) throws(QueueError) {
-        guard case .unsent(let name) = removal.target, removal.count > 0, store.lastSequence == removal.through else { return }
+        guard case .unsent(let name) = removal.target, removal.count > 0, store.state.lastSequence == removal.through else { return }
         try transactions.run(durable: false) { () throws(QueueError) in try store.checkCleared(name) }
     }
 
@@ -109,7 +109,7 @@ final class Removals {
 
     /// From now on nothing of the conversation, or of the unsent messages, starts, and they count as gone for calls that name them.
     private func begin(_ removal: inout Removal) throws(QueueError) {
-        removal.through = store.lastSequence
+        removal.through = store.state.lastSequence
         switch removal.target {
         case .conversation(let name):
             guard flights(of: name).isEmpty else { throw QueueError(.busy, "a message of the conversation is being sent") }

@@ -102,7 +102,7 @@ struct BackgroundCheck {
         // In place, because a copy of its list for each change would take time.
         derived = nil
         defer { derived = check }
-        try check.step(store.database, DerivedCheck.Bounds(folded: store.foldedThrough, historyAfter: store.historyAfter), isTimeLeft)
+        try check.step(store.database, DerivedCheck.Bounds(folded: store.state.foldedThrough, historyAfter: store.historyAfter), isTimeLeft)
         if check.isDone { stage = .done }
     }
 
@@ -158,14 +158,14 @@ extension Store {
         check = running.isDone ? nil : running
         guard running.isDone else { return .unfinished }
         if let report = running.report { return .damaged(report, differs: running.needsRebuild) }
-        noteChecked()
+        state.noteChecked()
         return .sound
     }
 
     /// Begins a check of the messages up to the present one, which `requestedCheckStep` runs.
     func requestCheck() throws(QueueError) {
         guard requestedCheck == nil else { throw QueueError(.busy, "the store is already being checked") }
-        requestedCheck = BackgroundCheck(through: lastSequence, counted: messages)
+        requestedCheck = BackgroundCheck(through: state.lastSequence, counted: messages)
     }
 
     /// Runs one step of the requested check. Returns its report when it has ended.

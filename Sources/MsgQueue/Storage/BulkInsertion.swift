@@ -65,15 +65,15 @@ extension Store {
         guard bulk != nil else { return }
         try insertWaiting()
         let conversations = bulk?.counted() ?? [:]
-        if bulk?.hasHistory ?? false { try addToHistory(after: foldedThrough, through: nextSequence - 1) }
+        if bulk?.hasHistory ?? false { try addToHistory(after: state.foldedThrough, through: state.nextSequence - 1) }
         bulk = nil
         for (conversation, (counts, last)) in conversations { try addCounts(counts, last: last, to: conversation) }
-        foldedThrough = nextSequence - 1
+        state.foldedThrough = state.nextSequence - 1
     }
 
     /// Ends the bulk insertion and begins another one, so that the rows after `sequence` can be changed.
     func settleBulk(from sequence: Int64) throws(QueueError) {
-        guard bulk != nil, sequence > foldedThrough else { return }
+        guard bulk != nil, sequence > state.foldedThrough else { return }
         try endBulk()
         bulk = BulkInsertion()
     }

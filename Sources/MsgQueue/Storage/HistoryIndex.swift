@@ -51,7 +51,7 @@ extension Store {
     static let extensionPerRemoval: Int64 = 8
 
     /// Whether a message with a status of the history has entries in the index.
-    func isInHistoryIndex(_ sequence: Int64) -> Bool { sequence > historyAfter && sequence <= foldedThrough }
+    func isInHistoryIndex(_ sequence: Int64) -> Bool { sequence > historyAfter && sequence <= state.foldedThrough }
 
     // MARK: Changes
 
@@ -181,7 +181,7 @@ extension Store {
 
     /// Reads how far the index goes, and the sent messages without entries.
     func readHistoryState() throws(QueueError) {
-        historyAfter = try HistoryMark.read(database, upTo: foldedThrough)
+        historyAfter = try HistoryMark.read(database, upTo: state.foldedThrough)
         let ended = try database.statement(
             """
             SELECT m.seq, m.conversation, m.status FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
@@ -196,7 +196,7 @@ extension Store {
 
     /// Creates the tables in a store of an earlier version, whose rows get their entries later.
     func createHistory() throws(QueueError) {
-        historyAfter = foldedThrough
+        historyAfter = state.foldedThrough
         for sql in Schema.historyTables { try database.execute(sql) }
         try writeHistoryMark()
     }
@@ -234,7 +234,7 @@ extension Store {
         try database.execute("DELETE FROM history")
         try database.execute("DELETE FROM history_in")
         historyAfter = 0
-        try addToHistory(after: 0, through: foldedThrough)
+        try addToHistory(after: 0, through: state.foldedThrough)
         // The messages of `unsettled` have their entries now, and keep their rows of `in_flight` until the next `settle`.
     }
 }

@@ -58,7 +58,7 @@ struct PageQuery {
         let statement = try prepared(database)
         statement.bind(1, filter.after != 0 ? filter.after : (filter.newestFirst ? Int64.max : 0))
         statement.bind(2, mask)
-        statement.bind(3, store.foldedThrough)
+        statement.bind(3, store.state.foldedThrough)
         if let conversation = filter.conversation { try statement.bind(4, conversation) }
         if !wantsAll { statement.bind(5, store.historyAfter) }
         return statement

@@ -35,7 +35,7 @@ extension Store {
             try extendHistory(by: Int64(limit) * Self.extensionPerRemoval)
             return .isSearching
         }
-        if try forgetRecent(before: forgetBefore, now: now < earliest ? nil : now, limit: limit) { return .hasMore }
+        if try forgetRecent(before: forgetBefore, now: now < state.earliest ? nil : now, limit: limit) { return .hasMore }
         if try pruneExcess(keepCount: keepCount, now: now, limit: limit, damaged: damaged) > 0 { return .hasMore }
         guard let keepSince else { return .finished(oldest: nil) }
         try settle()
@@ -90,7 +90,7 @@ extension Store {
             ) AS i LEFT JOIN message AS m ON m.seq = i.seq ORDER BY m.conversation DESC, i.seq DESC
             """)
         statement.bind(1, limit)
-        statement.bind(2, foldedThrough)
+        statement.bind(2, state.foldedThrough)
         return try statement.integers()
     }
 
@@ -125,14 +125,14 @@ extension Store {
             """)
         statement.bind(1, ageSearch.cursor)
         statement.bind(2, rows)
-        statement.bind(3, foldedThrough)
+        statement.bind(3, state.foldedThrough)
         var (search, due, isComplete, read) = (ageSearch, [Int64](), false, Int64(0))
         try statement.forEach { () throws(QueueError) in
             let sequence = statement.int(0)
-            let (created, time) = (clock.corrected(statement.int(1)), clock.corrected(statement.int(2)))
+            let (created, time) = (state.clock.corrected(statement.int(1)), state.clock.corrected(statement.int(2)))
             read += 1
             // A time before `earliest` says nothing: the message is old when a later one is.
-            let isUnknown = time < earliest
+            let isUnknown = time < state.earliest
             if isUnknown ? sequence < oldThrough : time < keepSince {
                 if !isUnknown { oldThrough = max(oldThrough, sequence) }
                 due.append(sequence)
@@ -140,7 +140,7 @@ extension Store {
                 if due.count == limit { return false }
             } else {
                 // A time in the future was set by a wrong clock and says nothing about the messages after it.
-                isComplete = created >= max(keepSince, earliest) && created <= now
+                isComplete = created >= max(keepSince, state.earliest) && created <= now
                 search.oldest = min(search.oldest, isUnknown ? now : isComplete ? created : time)
             }
             if !isComplete { search.cursor = sequence }

@@ -19,7 +19,7 @@ extension Store {
 
     /// Returns the highest sequence number that counts as assigned when only an id in `recent` contains it. `known`: the highest one that is
     /// known otherwise. The host may have given an id there that looks like a generated one, with any number.
-    static func highestCredible(after known: Int64) -> Int64 { min(known.addingClamped(sequenceBlock), MessageID.sequenceCeiling) }
+    static func highestCredible(after known: Int64) -> Int64 { min(known.addingClamped(StateRow.sequenceBlock), MessageID.sequenceCeiling) }
 
     /// Remembers the id of the message with this sequence number. An id of a host may look like a generated one, with another number.
     package func addRecent(_ id: String, of sequence: Int64?, isReceived: Bool, now: Int64) throws(QueueError) {
@@ -66,7 +66,7 @@ extension Store {
 
     /// Whether an id that was removed at this time is still remembered. A time of a wrong clock says nothing.
     private func isRemembered(_ gone: Int64, _ since: Int64) -> Bool {
-        since != Int64.max && (gone < earliest || clock.corrected(gone) >= since)
+        since != Int64.max && (gone < state.earliest || state.clock.corrected(gone) >= since)
     }
 
     /// The condition of SQL that an id is forgotten: by the parameters ?1 (a time), ?2 (`earliest`) and ?3 to ?5 (`clock`).
@@ -77,10 +77,10 @@ extension Store {
         // Without a memory of ids every id is forgotten.
         let isAll = before == Int64.max
         statement.bind(1, before)
-        statement.bind(2, isAll ? Int64.min : earliest)
-        statement.bind(3, clock.from)
-        statement.bind(4, clock.by == 0 || isAll ? Int64.min : clock.through)
-        statement.bind(5, clock.by)
+        statement.bind(2, isAll ? Int64.min : state.earliest)
+        statement.bind(3, state.clock.from)
+        statement.bind(4, state.clock.by == 0 || isAll ? Int64.min : state.clock.through)
+        statement.bind(5, state.clock.by)
     }
 
     /// Forgets some ids of messages that were removed before this time. Returns false when it found none. `now`: when the ids that a wrong
@@ -90,11 +90,11 @@ extension Store {
         // A session in which nothing is due changes no file.
         let oldest = try database.statement("SELECT min(gone_at) FROM recent INDEXED BY recent_gone")
         let first = try oldest.first { () throws(QueueError) in oldest.isNull(0) ? Int64.max : oldest.int(0) } ?? Int64.max
-        if let now, first < earliest {
+        if let now, first < state.earliest {
             let stamp = try database.statement(
                 "UPDATE recent SET gone_at = ?1 WHERE id IN (SELECT id FROM recent INDEXED BY recent_gone WHERE gone_at < ?2 LIMIT ?3)")
             stamp.bind(1, now)
-            stamp.bind(2, earliest)
+            stamp.bind(2, state.earliest)
             stamp.bind(3, Int64(limit))
             try stamp.run()
             hasForgotten = true
@@ -133,7 +133,7 @@ extension Store {
         if let now, unknown > 0 {
             let stamp = try database.statement("UPDATE recent_own SET gone_at = ?1 WHERE seq > ?3 AND seq <= ?4 AND gone_at < ?2")
             stamp.bind(1, now)
-            stamp.bind(2, earliest)
+            stamp.bind(2, state.earliest)
             stamp.bind(3, first)
             stamp.bind(4, last)
             try stamp.run()

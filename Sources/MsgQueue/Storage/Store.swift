@@ -6,25 +6,7 @@ package final class Store {
     /// nil: a store in memory.
     private let lock: StoreLock?
     private let side: SideFile
-    private(set) var nextSequence: Int64 = 1
-    /// No message has a higher sequence number.
-    package var lastSequence: Int64 { nextSequence - 1 }
-    /// The row of the table `state`, as the next commit writes it.
-    private var state = StoreState()
-    private var stateOnDisk = StoreState()
-    var foldedThrough: Int64 {
-        get { state.foldedThrough }
-        set { state.foldedThrough = newValue }
-    }
-    /// Messages from this one on have a `time_at`; 0: none must.
-    var timedFrom: Int64 {
-        get { state.timedFrom }
-        set { state.timedFrom = newValue }
-    }
-    /// What is known of the wall clock. Stored with the next change.
-    package var clock = ClockSteps()
-    /// A wall clock that shows less is wrong.
-    package var earliest: Int64 = 0
+    let state: StateRow
     /// Some message may have a `time_at`.
     var hasTimes = false
     /// No message with a `time_at` of 0 was created later. Not used when there is a `timedFrom`.
@@ -61,8 +43,7 @@ package final class Store {
     /// Values in memory when the transaction began, for a rollback.
     private var atBegin:
         (
-            next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?, requestedCheck: BackgroundCheck?,
-            historyAfter: Int64
+            comparison: QueuedComparison?, check: BackgroundCheck?, requestedCheck: BackgroundCheck?, historyAfter: Int64
         )?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
@@ -72,15 +53,8 @@ package final class Store {
     var check: BackgroundCheck?
     /// The one that a call has requested.
     var requestedCheck: BackgroundCheck?
-    /// A check is needed, and has not been completed without findings.
-    private var isUnchecked = false
-    /// This session has changed the store, and the database file is marked as in use.
-    private var isMarked = false
     /// The page of the table `state`; nil: the opening is not complete, and may still change the schema.
     private var statePage: UInt32?
-    /// The generation of the first log of this session.
-    private let firstGeneration = Int64.random(in: 1...Int64.max)
-    private let currentBoot: String
     /// The end of the log that was lost before the store was opened.
     package let loss: LostTail?
     /// What was repaired when the store was opened, to be reported to the host.
@@ -95,7 +69,6 @@ package final class Store {
 
     /// The number of unfolded rows at which the fold runs, so that it remains short.
     static let foldEvery: Int64 = 512
-    static let sequenceBlock: Int64 = 4096
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
@@ -130,7 +103,8 @@ package final class Store {
 
     /// `options`: nil for a database that is not the store itself. Then no file beside it is written.
     init(over database: Database, _ lock: StoreLock?, _ boot: String, loss: LostTail? = nil, _ options: Options? = nil) {
-        (self.database, self.lock, self.loss, currentBoot) = (database, lock, loss, boot)
+        (self.database, self.lock, self.loss) = (database, lock, loss)
+        state = StateRow(database, hasFile: lock != nil, boot: boot)
         side = SideFile(of: lock?.path ?? database.path)
         isReadOnly = options?.readOnly ?? true
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
@@ -139,9 +113,8 @@ package final class Store {
 
     /// Continues from the state that the last owner left.
     func start(_ survey: StoreSurvey, _ layout: Layout) throws(QueueError) {
-        if let found = survey.state { (state, stateOnDisk, clock) = (found, found, found.clock) }
         // Also for the commit of an upgrade.
-        isUnchecked = survey.needsCheck
+        state.adopt(survey.state, isUnchecked: survey.needsCheck)
         if survey.logFrames > 0, !isReadOnly {
             try database.prepareChange()
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
@@ -149,20 +122,15 @@ package final class Store {
         try upgrade(survey, to: layout)
         // The last session may have ended while it deleted messages.
         hasRemovedText = survey.logFrames > 0 && !isReadOnly
-        if let loss = survey.loss {
-            // The lost part of the log may have reserved sequence numbers.
-            let last = max(state.sequenceCeiling, loss.last).addingClamped(Self.sequenceBlock)
-            state.sequenceCeiling = min(last, MessageID.sequenceCeiling)
-        }
-        nextSequence = state.sequenceCeiling + 1
+        state.beginSequences(after: survey.loss)
         if survey.layout >= Layout.withTimes { try readTimes() }
         if survey.state == nil {
             try rebuildState()
         } else if survey.needsIndexes {
             try reindex()
         }
-        if state.mark == .closed, state.totals.isPlausible {
-            counters = Counters(totals: state.totals)
+        if state.row.mark == .closed, state.row.totals.isPlausible {
+            counters = Counters(totals: state.row.totals)
         } else {
             let unfolded = try unfoldedCounts()
             counters = Counters(totals: unfolded.values.reduce(try sumOfConversations(), +), unfolded: unfolded)
@@ -170,14 +138,8 @@ package final class Store {
         guard counters.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
-        if survey.needsCheck { check = BackgroundCheck(through: lastSequence, counted: messages) }
+        if survey.needsCheck { check = BackgroundCheck(through: state.lastSequence, counted: messages) }
         statePage = survey.statePage
-    }
-
-    /// Notes that the check found no damage. The next commit stores it.
-    func noteChecked() {
-        isUnchecked = false
-        if isMarked { state.bootID = currentBoot }
     }
 
     /// Adds what a store of an earlier layout or build lacks, in one transaction.
@@ -192,16 +154,9 @@ package final class Store {
         for sql in statements { try database.execute(sql) }
         if survey.layout < Layout.withTimes { try arrangeTimes() }
         if survey.layout < Layout.withFailures { try rebuildFailures() }
-        mustWriteState = true
+        state.requireWrite()
         try commit(durable: true)
     }
-
-    /// The next commit must write the row of `state`, even if it is unchanged: SQLite counts no rows for changes of the schema, of indexes
-    /// or of the order of pages.
-    private var mustWriteState = false
-
-    /// The next commit stores `clock`. Inside the caller's transaction.
-    package func keepClock() { mustWriteState = true }
 
     /// Performs the writes that end interrupted attempts, and rolls them back.
     func dryRunRecovery() throws(QueueError) {
@@ -246,7 +201,7 @@ package final class Store {
             var comparison =
                 comparison
                 ?? QueuedComparison(
-                    through: foldedThrough, counted: counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued })
+                    through: state.foldedThrough, counted: counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued })
             let fits = try comparison.step(database, limit: Self.comparisonStep)
             self.comparison = comparison
             guard fits else { return "queued messages are missing from an index" }
@@ -269,7 +224,7 @@ package final class Store {
         guard var check = conversationCheck else { return nil }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < 1_000_000 }
-        let bounds = DerivedCheck.Bounds(folded: foldedThrough, historyAfter: historyAfter)
+        let bounds = DerivedCheck.Bounds(folded: state.foldedThrough, historyAfter: historyAfter)
         repeat { try check.step(database, bounds, isTimeLeft) } while !check.isDone && isTimeLeft()
         conversationCheck = check
         guard check.isDone else { return nil }
@@ -281,7 +236,7 @@ package final class Store {
         addRepair("an index was damaged and was rebuilt from the messages")
         try begin()
         try rebuildIndexesAndCounts()
-        mustWriteState = true
+        state.requireWrite()
         try commit(durable: true)
     }
 
@@ -291,15 +246,12 @@ package final class Store {
     private func rebuildState() throws(QueueError) {
         addRepair("the table state was damaged and was rebuilt from the messages")
         let last = try highestRecentSequence(known: max(try StoreSurvey.lastSequence(database).last, loss?.last ?? 0))
-        state = StoreState()
-        state.mark = .open
-        state.sequenceCeiling = min(last.addingClamped(Self.sequenceBlock), MessageID.sequenceCeiling)
-        nextSequence = state.sequenceCeiling + 1
+        state.reset(after: last)
         try begin()
         // The row may be missing.
         try database.execute(Schema.firstState)
         try rebuildIndexesAndCounts()
-        mustWriteState = true
+        state.requireWrite()
         try commit(durable: true)
     }
 
@@ -326,7 +278,8 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state, comparison, check, requestedCheck, historyAfter)
+        state.begin()
+        atBegin = (comparison, check, requestedCheck, historyAfter)
         unsentSums.isTouched = false
         unsettled.begin()
     }
@@ -339,11 +292,11 @@ package final class Store {
 
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
-        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || mustWriteState)
+        let isFirst = !state.isMarked && state.isChanged
         let isStateWritten: Bool
         do throws(QueueError) {
             try writeCounts()
-            isStateWritten = try writeState(isFirst)
+            isStateWritten = try state.write(isFirst: isFirst)
             try database.commit(durable: durable)
         } catch {
             // Memory follows what the connection reads. After a commit whose flush failed these are the changes, and the connection refuses
@@ -354,11 +307,11 @@ package final class Store {
             }
             throw error
         }
-        if isStateWritten { (stateOnDisk, mustWriteState) = (state, false) }
+        if isStateWritten { state.noteWritten() }
         if database.lastCommitWrote { commits &+= 1 }
         counters.commit()
         if isFirst {
-            isMarked = true
+            state.noteMarked()
             // The database file itself must be marked as in use, so that a copy of it without its log is detected.
             if !markFile(), !checkpoint(), durable { noteFlushed() }
         } else if durable {
@@ -386,27 +339,6 @@ package final class Store {
     /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
     package var isLogLong: Bool { database.isLogLong }
 
-    /// Writes the row of `state` if it changed. The first change of a session marks the store as open; the first commit of a log sets its
-    /// generation.
-    private func writeState(_ isFirst: Bool) throws(QueueError) -> Bool {
-        guard database.hasChanges || state != stateOnDisk || mustWriteState else { return false }
-        state.clock = clock
-        if isFirst {
-            state.mark = .open
-            state.bootID = isUnchecked ? StoreState.unchecked : currentBoot
-            state.totals = Counts()
-            if nextSequence > state.sequenceCeiling { try reserveSequences() }
-        }
-        if isFirst || database.isLogFresh, lock != nil {
-            state.logBase = stateOnDisk.generation
-            // The side record contains the first one already.
-            state.generation = isFirst ? firstGeneration : Int64.random(in: 1...Int64.max)
-        }
-        guard state != stateOnDisk || mustWriteState else { return false }
-        try state.write(database)
-        return true
-    }
-
     package func rollback() {
         guard database.isInTransaction else { return }
         database.rollback()
@@ -419,8 +351,9 @@ package final class Store {
     }
 
     private func undo() {
+        state.rollback()
         if let old = atBegin {
-            (nextSequence, state, comparison, check, requestedCheck) = (old.next, old.state, old.comparison, old.check, old.requestedCheck)
+            (comparison, check, requestedCheck) = (old.comparison, old.check, old.requestedCheck)
             historyAfter = old.historyAfter
         }
         // They are read again.
@@ -431,25 +364,6 @@ package final class Store {
         unsettled.rollback()
         bulk = nil
         counters.rollback()
-    }
-
-    /// Returns the next sequence number. Numbers are reserved on disk in blocks, so that none is assigned twice, even after deletions.
-    func takeSequence() throws(QueueError) -> Int64 {
-        if nextSequence > state.sequenceCeiling { try reserveSequences() }
-        defer { nextSequence += 1 }
-        return nextSequence
-    }
-
-    /// Marks the sequence numbers up to this one as assigned.
-    func markAssigned(through sequence: Int64) {
-        nextSequence = max(nextSequence, sequence.addingClamped(1))
-        state.sequenceCeiling = max(state.sequenceCeiling, sequence)
-    }
-
-    private func reserveSequences() throws(QueueError) {
-        let ceiling = nextSequence + Self.sequenceBlock - 1
-        guard ceiling <= MessageID.sequenceCeiling else { throw QueueError(.full, "the store has no sequence numbers left") }
-        state.sequenceCeiling = ceiling
     }
 
     // MARK: The log
@@ -476,7 +390,7 @@ package final class Store {
         try side.open()
         do throws(QueueError) {
             var first = record(frames: Int64(database.logFrames))
-            if database.isLogFresh { (first.generation, first.base) = (firstGeneration, stateOnDisk.generation) }
+            if database.isLogFresh { (first.generation, first.base) = (state.firstGeneration, state.onDisk.generation) }
             // A new file beside a new log may be empty after a power failure (`LostTail`).
             try side.write(first, durable: !side.isNew || !database.isLogFresh)
             try database.watchFiles()
@@ -488,7 +402,8 @@ package final class Store {
 
     private func record(frames: Int64) -> SideRecord {
         SideRecord(
-            generation: state.generation, base: state.logBase, salts: database.logSalts, frames: frames, lastSequence: nextSequence - 1)
+            generation: state.row.generation, base: state.row.logBase, salts: database.logSalts, frames: frames,
+            lastSequence: state.lastSequence)
     }
 
     /// Writes the durable length of the log to the side record.
@@ -561,7 +476,7 @@ package final class Store {
         // A store in memory has no log.
         guard lock != nil else { return hasRemovedText = false }
         // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
-        guard emptyLog({ isMarked ? cleanLog() : database.truncateLog() }) else {
+        guard emptyLog({ state.isMarked ? cleanLog() : database.truncateLog() }) else {
             // The next checkpoint tries again.
             hasRemovedText = true
             return Log.warning("\(path): deleted text is still in the log")
@@ -645,7 +560,7 @@ package final class Store {
     /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction.
     package func vacuumStep(pages: Int64) throws(QueueError) {
         try database.vacuumStep(pages: pages)
-        mustWriteState = true
+        state.requireWrite()
     }
 
     /// Runs a checkpoint, after which the file is as short as the database.
@@ -687,7 +602,7 @@ package final class Store {
     /// Marks the store as closed and runs a checkpoint. Returns true when the database contains everything, so that the log can be removed.
     private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
-        guard isMarked || unfoldedRows > 0 || state.mark != .closed || side.isOpen else { return true }
+        guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || side.isOpen else { return true }
         let isVacuumed = compacts && database.vacuum()
         for _ in 0..<3 {
             do throws(QueueError) {
@@ -696,10 +611,7 @@ package final class Store {
                 try fold()
                 // VACUUM rebuilt the indexes from the messages, and the counts must agree with damaged ones, too.
                 if isVacuumed { try rebuildConversations() }
-                state.mark = .closed
-                state.sequenceCeiling = nextSequence - 1
-                state.totals = counters.totals
-                isMarked = true
+                state.close(counters.totals)
                 try commit(durable: true)
                 guard database.checkpoint() else {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
@@ -717,30 +629,6 @@ package final class Store {
             }
         }
         return false
-    }
-
-    // MARK: Waits
-
-    /// A wait of the whole queue that a receiver asked for; nil: none.
-    package var hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)? {
-        state.hold == StoreState.Hold() ? nil : (state.hold.until, state.hold.delay, state.hold.boot, state.hold.uptime)
-    }
-
-    /// Sets the wait, inside the caller's transaction.
-    package func setHold(_ hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)?) {
-        state.hold = hold.map { StoreState.Hold(until: $0.until, delay: $0.delay, boot: $0.boot, uptime: $0.uptime) } ?? StoreState.Hold()
-    }
-
-    /// The state for a copy of the store, which is closed and independent of the original.
-    var stateOfCopy: StoreState {
-        var copy = stateOnDisk
-        copy.mark = .copied
-        copy.bootID = ""
-        copy.clock = ClockSteps()
-        copy.totals = Counts()
-        copy.logBase = 0
-        copy.generation = Int64.random(in: 1...Int64.max)
-        return copy
     }
 
     /// Empties the page cache, so that the next reads come from the files.

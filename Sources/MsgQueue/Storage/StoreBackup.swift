@@ -57,7 +57,7 @@ package final class StoreCopy {
         backup = nil
         let finished = sqlite3_backup_finish(running)
         guard code == SQLITE_DONE, finished == SQLITE_OK else { throw problem(code == SQLITE_DONE ? finished : code) }
-        state = store.stateOfCopy
+        state = store.state.copy
         return false
     }
 

@@ -162,8 +162,8 @@ package final class StoreCheck {
     /// Looks up all sequence numbers that may have been assigned, to find rows that are in no index and that no scan reached.
     private func searchAll(_ take: Taker) {
         let lowest = min(whole.min() ?? 1, plausible(suspects).min() ?? Int64.max)
-        let highest = min(ceiling.addingClamped(Store.sequenceBlock), MessageID.sequenceCeiling)
-        var sequence = lowest <= Self.probes ? 1 : lowest - Store.sequenceBlock
+        let highest = min(ceiling.addingClamped(StateRow.sequenceBlock), MessageID.sequenceCeiling)
+        var sequence = lowest <= Self.probes ? 1 : lowest - StateRow.sequenceBlock
         var left = Self.probes
         while sequence <= highest, left > 0, failure == nil {
             if !whole.contains(sequence), !suspects.contains(sequence) {

@@ -1,18 +1,15 @@
 /// The fold, and the counts by conversation.
 extension Store {
-    /// The number of rows that are not folded.
-    var unfoldedRows: Int64 { nextSequence - 1 - foldedThrough }
-
     /// Adds the rows after `folded_through` to the indexes and to the counts by conversation, inside the caller's transaction.
     func fold() throws(QueueError) {
-        guard unfoldedRows > 0 else { return }
-        let first = foldedThrough
-        try countRows(after: foldedThrough)
-        if counters.hasUnfoldedHistory { try addToHistory(after: foldedThrough, through: nextSequence - 1) }
+        guard state.unfoldedRows > 0 else { return }
+        let first = state.foldedThrough
+        try countRows(after: state.foldedThrough)
+        if counters.hasUnfoldedHistory { try addToHistory(after: state.foldedThrough, through: state.nextSequence - 1) }
         let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
-        rows.bind(1, foldedThrough)
+        rows.bind(1, state.foldedThrough)
         try rows.run()
-        foldedThrough = nextSequence - 1
+        state.foldedThrough = state.nextSequence - 1
         counters.clearUnfolded()
         try noteFoldedTimes(after: first)
     }
@@ -62,7 +59,7 @@ extension Store {
 
     /// Folds in a transaction of its own. It needs no flush: after a power failure it is repeated.
     func foldNow() throws(QueueError) {
-        guard unfoldedRows > 0 else { return }
+        guard state.unfoldedRows > 0 else { return }
         guard !isInTransaction else { return try fold() }
         do throws(QueueError) { try foldAlone() } catch {
             // The log may have no space to grow. After a checkpoint it is reused from its start.
@@ -83,12 +80,12 @@ extension Store {
     }
 
     package func foldIfDue() throws(QueueError) {
-        if unfoldedRows >= Self.foldEvery { try foldNow() }
+        if state.unfoldedRows >= Self.foldEvery { try foldNow() }
     }
 
     /// Applies a change of the counts in memory. `writeCounts` adds it to the table, before the commit or before the table is read.
     func count(_ row: Row, _ delta: Counts) {
-        let isFolded = row.sequence <= foldedThrough
+        let isFolded = row.sequence <= state.foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
         guard isFolded else { return }
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
@@ -103,7 +100,7 @@ extension Store {
         requestedCheck?.removed(row)
         count(row, row.change(to: nil))
         noteUnsent(from: row, to: nil)
-        guard row.sequence <= foldedThrough else { return }
+        guard row.sequence <= state.foldedThrough else { return }
         if hasTimes { changedTimes.insert(row.conversation) }
         removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
     }
@@ -223,7 +220,7 @@ extension Store {
         try database.execute("REINDEX")
         try convertTypes()
         try database.execute("UPDATE message SET indexed = 1 WHERE indexed != 1")
-        foldedThrough = nextSequence - 1
+        state.foldedThrough = state.nextSequence - 1
         counters.clearUnfolded()
         comparison?.finish()
         check?.rebuilt()
@@ -267,7 +264,7 @@ extension Store {
     }
 
     private func verifyCounts(forDamaged row: Row) throws(QueueError) {
-        guard row.sequence <= foldedThrough else { return }
+        guard row.sequence <= state.foldedThrough else { return }
         let statement = try database.statement(
             "SELECT count(*) FROM message INDEXED BY message_conversation WHERE indexed = 1 AND conversation = ?1 AND seq = ?2")
         try statement.bind(1, row.conversation.text)
@@ -341,7 +338,7 @@ extension Store {
     /// Counts the rows that are not folded, by conversation.
     func unfoldedCounts() throws(QueueError) -> [Name: Counts] {
         let statement = try database.statement("SELECT conversation, status, body_size FROM message WHERE seq > ?1")
-        statement.bind(1, foldedThrough)
+        statement.bind(1, state.foldedThrough)
         var found: [Name: Counts] = [:]
         try statement.forEach { () throws(QueueError) in
             guard let stored = StoredStatus(rawValue: statement.int(1)) else { return true }

@@ -169,10 +169,10 @@ extension Store {
 
     /// Returns the conversations that have unfolded rows.
     private func newestUnfolded() throws(QueueError) -> [Name: Candidate] {
-        guard unfoldedRows > 0 else { return [:] }
+        guard state.unfoldedRows > 0 else { return [:] }
         let statement = try database.statement(
             "SELECT seq, conversation, created_at, time_at FROM message NOT INDEXED WHERE seq > ?1 ORDER BY seq")
-        statement.bind(1, foldedThrough)
+        statement.bind(1, state.foldedThrough)
         var found: [Name: Candidate] = [:]
         try statement.forEach { () throws(QueueError) in
             let (sequence, name) = (statement.int(0), Name(statement.text(1)))

@@ -46,7 +46,7 @@ extension Store {
             throw QueueError(.corrupt, "message \(fields.int(.seq)) is damaged: a column has a value of another type")
         }
         var row = try Row(fields)
-        row.take(boot: clock.boot)
+        row.take(boot: state.clock.boot)
         switch part {
         case .none, .outline: break
         case .whole, .start:
@@ -153,7 +153,7 @@ extension Store {
             """)
         statement.bind(1, sequence)
         statement.bind(2, Int64(limit))
-        statement.bind(3, foldedThrough)
+        statement.bind(3, state.foldedThrough)
         return try heads(statement)
     }
 
@@ -162,7 +162,7 @@ extension Store {
         var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
             let fields = Fields<HeadColumn>(statement)
-            heads.append((Name(fields.text(.conversation)), Head(fields, boot: clock.boot)))
+            heads.append((Name(fields.text(.conversation)), Head(fields, boot: state.clock.boot)))
             return true
         }
         return heads
@@ -178,13 +178,13 @@ extension Store {
             FROM message NOT INDEXED
             WHERE seq > max(?2, ?4) AND status = \(.queued) AND conversation = ?1 ORDER BY seq LIMIT ?3
             """)
-        statement.bind(4, foldedThrough)
+        statement.bind(4, state.foldedThrough)
         try statement.bind(1, conversation.text)
         statement.bind(2, sequence)
         statement.bind(3, Int64(limit))
         var heads: [Head] = []
         try statement.forEach { () throws(QueueError) in
-            heads.append(Head(Fields(statement), boot: clock.boot))
+            heads.append(Head(Fields(statement), boot: state.clock.boot))
             return true
         }
         return heads
@@ -203,7 +203,7 @@ extension Store {
         after name: Name?, limit: Int
     ) throws(QueueError) -> (names: [Name], last: Name?, isComplete: Bool) {
         // The scheduler knows of rows that are folded or inserted later: they were enqueued meanwhile.
-        var names = name == nil ? try queued(after: foldedThrough, limit: Int.max).map(\.conversation) : []
+        var names = name == nil ? try queued(after: state.foldedThrough, limit: Int.max).map(\.conversation) : []
         var last = name
         for _ in 0..<limit {
             guard let next = try conversationQueued(after: last) else { return (names, last, true) }
@@ -269,7 +269,7 @@ extension Store {
         statement.bind(2, search.sequence)
         statement.bind(3, now.wall)
         statement.bind(4, rows)
-        statement.bind(5, clock.boot)
+        statement.bind(5, state.clock.boot)
         statement.bind(6, now.mono)
         var found: [(conversation: Name, sequence: Int64)] = []
         var read: Int64 = 0
@@ -322,7 +322,7 @@ extension Store {
             WHERE expires_at != 0 AND status = \(.queued) AND expires_at < ?1 AND flags & \(flag: .ignoresExpiry) != 0
             ORDER BY expires_at LIMIT ?2
             """)
-        statement.bind(1, earliest)
+        statement.bind(1, state.earliest)
         statement.bind(2, Int64(limit))
         var found: [(sequence: Int64, isInFlight: Bool)] = []
         try statement.forEach { () throws(QueueError) in
@@ -345,12 +345,12 @@ extension Store {
             """)
         statement.bind(1, sequence)
         statement.bind(2, limit)
-        statement.bind(3, foldedThrough)
+        statement.bind(3, state.foldedThrough)
         var found: [(sequence: Int64, isInFlight: Bool)] = []
         var (last, read) = (sequence, Int64(0))
         try statement.forEach { () throws(QueueError) in
             (last, read) = (statement.int(0), read + 1)
-            let isOfBoot = statement.int(6) != 0 && statement.int(6) == clock.boot
+            let isOfBoot = statement.int(6) != 0 && statement.int(6) == state.clock.boot
             let (start, expiry) = (statement.int(2), statement.int(4))
             if isOfBoot, BootTimes.wall(start, statement.int(3), now) != start || BootTimes.wall(expiry, statement.int(5), now) != expiry {
                 found.append((last, statement.bool(1)))

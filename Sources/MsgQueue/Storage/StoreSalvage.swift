@@ -53,9 +53,9 @@ package enum StoreSalvage {
         try copyHandOvers(store, check, to: target)
         var last = try copyRecent(store, check, to: target, known: check.ceiling)
         // Numbers that may have been assigned are not assigned again.
-        if !check.isSound || store.state?.mark != .closed { last = last.addingClamped(Store.sequenceBlock) }
+        if !check.isSound || store.state?.mark != .closed { last = last.addingClamped(StateRow.sequenceBlock) }
         if let hold = store.state?.hold, hold != StoreState.Hold() {
-            target.setHold((hold.until, hold.delay, hold.boot, hold.uptime))
+            target.state.setHold((hold.until, hold.delay, hold.boot, hold.uptime))
         }
         try target.finishBuilding(through: min(last, MessageID.sequenceCeiling))
         return check.report()
@@ -203,12 +203,12 @@ extension Store {
     fileprivate func finishBuilding(through sequence: Int64) throws(QueueError) {
         try begin()
         try countRows(after: 0)
-        foldedThrough = sequence
+        state.foldedThrough = sequence
         try rebuildHistory()
         try rebuildFailures()
-        markAssigned(through: sequence)
+        state.markAssigned(through: sequence)
         try arrangeTimes()
         try commit(durable: false)
-        try database.execute(stateOfCopy.update)
+        try database.execute(state.copy.update)
     }
 }

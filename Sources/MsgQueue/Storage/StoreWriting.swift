@@ -7,7 +7,7 @@ extension Store {
     package func insert(
         _ draft: borrowing BorrowedDraft, times: DraftTimes? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
-        let sequence = try takeSequence()
+        let sequence = try state.takeSequence()
         let time = takeTime(draft.time, at: sequence, now: now)
         let row = row(of: draft, at: sequence, time: time, times ?? DraftTimes(draft), now: now, random: random)
         try insert(row, draft.body)
@@ -44,7 +44,7 @@ extension Store {
         row.timeAt = time
         row.bootTimes = times.bootTimes
         (row.startUptime, row.expiryUptime) = (times.bootTimes.start, times.bootTimes.expiry)
-        if times.bootTimes != BootTimes() { row.spanBoot = clock.boot }
+        if times.bootTimes != BootTimes() { row.spanBoot = state.clock.boot }
         row.contentHash = row.hashOfContent(draft.body)
         row.stateHash = Row.hash(sequence, row.progress)
         return row

@@ -11,13 +11,13 @@ extension Store {
 
     /// Returns the `time_at` of a new row. `given`: the time of its draft; 0: none.
     func takeTime(_ given: Int64, at sequence: Int64, now: Int64) -> Int64 {
-        if timedFrom == 0 {
+        if state.timedFrom == 0 {
             switch TimeOrder.place(given: given, now: now, latest: latestPlain) {
             case .plain:
                 latestPlain = now
                 return 0
             case .displaced: break
-            case .timed: timedFrom = sequence
+            case .timed: state.timedFrom = sequence
             }
         }
         hasTimes = true
@@ -26,8 +26,8 @@ extension Store {
 
     /// The same for a row that replaces the one with this sequence number.
     func takeTime(_ given: Int64, inPlaceOf sequence: Int64, now: Int64) -> Int64 {
-        if sequence == lastSequence, timedFrom == 0 { return takeTime(given, at: sequence, now: now) }
-        if timedFrom == 0 { timedFrom = lastSequence + 1 }
+        if sequence == state.lastSequence, state.timedFrom == 0 { return takeTime(given, at: sequence, now: now) }
+        if state.timedFrom == 0 { state.timedFrom = state.lastSequence + 1 }
         hasTimes = true
         return given != 0 ? given : max(now, 1)
     }
@@ -44,7 +44,7 @@ extension Store {
 
     /// Called for a row that gets a time of its own, or replaces one in its place.
     func noteTimed(_ row: Row, insteadOf old: Row) throws(QueueError) {
-        guard old.timeAt == 0, row.timeAt != 0, row.sequence < timedFrom else { return }
+        guard old.timeAt == 0, row.timeAt != 0, row.sequence < state.timedFrom else { return }
         // The last plain rows may not be in the table yet.
         try settleBulk(from: Int64.max)
         try extendTimes()
@@ -55,7 +55,7 @@ extension Store {
     private func extendTimes() throws(QueueError) {
         let plain = try database.statement(
             "SELECT seq, conversation FROM message NOT INDEXED WHERE seq < ?1 AND time_at = 0 ORDER BY seq DESC LIMIT ?2")
-        plain.bind(1, timedFrom)
+        plain.bind(1, state.timedFrom)
         plain.bind(2, Self.extended)
         var first: Int64 = 1
         try plain.forEach { () throws(QueueError) in
@@ -65,9 +65,9 @@ extension Store {
         }
         let update = try database.statement("UPDATE message SET time_at = max(created_at, 1) WHERE seq >= ?1 AND seq < ?2 AND time_at = 0")
         update.bind(1, first)
-        update.bind(2, timedFrom)
+        update.bind(2, state.timedFrom)
         try update.run()
-        timedFrom = first
+        state.timedFrom = first
     }
 
     /// Reads whether there are rows in the indexes by time, and the time of the last plain row.
@@ -77,10 +77,10 @@ extension Store {
             SELECT EXISTS (SELECT 1 FROM message INDEXED BY message_time WHERE indexed = 1 AND time_at != 0)
               OR EXISTS (SELECT 1 FROM message NOT INDEXED WHERE seq > ?1 AND time_at != 0)
             """)
-        timed.bind(1, foldedThrough)
+        timed.bind(1, state.foldedThrough)
         let hasEntries = try timed.first { () throws(QueueError) in timed.bool(0) } ?? false
-        hasTimes = hasEntries || timedFrom != 0
-        guard timedFrom == 0 else { return }
+        hasTimes = hasEntries || state.timedFrom != 0
+        guard state.timedFrom == 0 else { return }
         let last = try database.statement("SELECT created_at FROM message NOT INDEXED WHERE time_at = 0 ORDER BY seq DESC LIMIT 1")
         latestPlain = try last.first { () throws(QueueError) in last.int(0) } ?? Int64.min
     }
@@ -103,14 +103,14 @@ extension Store {
         }
         if displaced.count > Self.mostDisplaced {
             try database.execute("UPDATE message SET time_at = max(created_at, 1) WHERE time_at = 0")
-            timedFrom = 1
+            state.timedFrom = 1
         } else {
             let update = try database.statement("UPDATE message SET time_at = max(created_at, 1) WHERE seq = ?1")
             for sequence in displaced {
                 update.bind(1, sequence)
                 try update.run()
             }
-            timedFrom = lastTimed > lastPlain ? lastPlain + 1 : 0
+            state.timedFrom = lastTimed > lastPlain ? lastPlain + 1 : 0
         }
         try readTimes()
         if hasTimes { try rereadNewestTimes() }
@@ -207,7 +207,7 @@ extension Store {
     }
 
     /// All plain rows have lower sequence numbers.
-    var plainEnd: Int64 { timedFrom == 0 ? Int64.max : timedFrom }
+    var plainEnd: Int64 { state.timedFrom == 0 ? Int64.max : state.timedFrom }
 
     /// Returns the place of the message with this sequence number; nil: there is none.
     func timePlace(of sequence: Int64) throws(QueueError) -> (place: TimePlace, isPlain: Bool)? {
@@ -223,7 +223,7 @@ extension Store {
     func firstPlain(from place: TimePlace) throws(QueueError) -> Int64 {
         let next = try database.statement(
             "SELECT seq, created_at FROM message NOT INDEXED WHERE seq >= ?1 AND seq < ?2 AND time_at = 0 ORDER BY seq LIMIT 1")
-        var (low, high, found) = (Int64(1), min(plainEnd, nextSequence), plainEnd)
+        var (low, high, found) = (Int64(1), min(plainEnd, state.nextSequence), plainEnd)
         while low < high {
             let middle = low + (high - low) / 2
             next.bind(1, middle)

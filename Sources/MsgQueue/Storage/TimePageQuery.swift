@@ -80,7 +80,7 @@ extension PageQuery {
             SELECT time_at, seq, status FROM message NOT INDEXED
             WHERE seq > ?1 AND time_at != 0 AND (?4 IS NULL OR conversation = ?4) AND \(Self.statusBit) & ?3
             """)
-        statement.bind(1, store.foldedThrough)
+        statement.bind(1, store.state.foldedThrough)
         statement.bind(3, mask)
         try statement.bind(4, filter.conversation)
         var places: [TimePlace] = []

@@ -27,7 +27,7 @@ import Testing
     @Test func H2_H4_recorded_messages_get_into_the_indexes_without_an_enqueue() throws {
         let bench = try EngineBench()
         for number in 0..<2 * Int(Store.foldEvery) + 1 { try record("r\(number)", in: bench) }
-        #expect(bench.engine.context.store.unfoldedRows == 1)
+        #expect(bench.engine.context.store.state.unfoldedRows == 1)
         #expect(try bench.engine.conversations(before: 0, limit: 9).map(\.counts.unread) == [2 * Store.foldEvery + 1])
         #expect(try ids(bench).count == 1_000)
     }

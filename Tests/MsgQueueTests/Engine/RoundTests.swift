@@ -10,7 +10,7 @@ import Testing
         let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: .manual))
         let engine = queue.engine
         engine.context.lock.lock()
-        engine.context.store.markAssigned(through: MessageID.sequenceCeiling - 2)
+        engine.context.store.state.markAssigned(through: MessageID.sequenceCeiling - 2)
         var calls: [Task<QueueError.Code?, any Error>] = []
         for (position, id) in ["same", "same", nil].enumerated() {
             calls.append(

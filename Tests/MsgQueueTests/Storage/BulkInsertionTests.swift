@@ -66,7 +66,7 @@ import Testing
         try check(bulk, rows, drafts)
         for bench in [bulk, single] {
             #expect(bench.store.totals == single.store.totals)
-            #expect(bench.store.unfoldedRows == 0)
+            #expect(bench.store.state.unfoldedRows == 0)
         }
         let counts = "SELECT * FROM conversation ORDER BY name"
         #expect(try bulk.rows(counts) == single.rows(counts))
@@ -83,7 +83,7 @@ import Testing
         struct Refusal: Error {}
         let bench = try StoreBench()
         try bench.add("a", [1])
-        let before = (bench.store.totals, bench.store.lastSequence)
+        let before = (bench.store.totals, bench.store.state.lastSequence)
         #expect(throws: Refusal.self) {
             try bench.transaction { store in
                 try store.beginBulk()
@@ -91,7 +91,7 @@ import Testing
                 throw Refusal()
             }
         }
-        #expect(bench.store.totals == before.0 && bench.store.lastSequence == before.1)
+        #expect(bench.store.totals == before.0 && bench.store.state.lastSequence == before.1)
         #expect(try bench.rows("SELECT count(*) FROM message") == [["1"]])
         try bench.add("a", [2])
         #expect(try bench.store.counts(of: "a").queued == 2)

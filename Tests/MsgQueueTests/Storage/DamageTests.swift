@@ -113,7 +113,7 @@ import Testing
         do { try PlainDatabase(bench.directory.store).rows(state.update) }
         try bench.reopen()
         #expect(bench.store.repair == nil)
-        #expect(bench.store.timedFrom == 4)
+        #expect(bench.store.state.timedFrom == 4)
     }
 
     /// Changes values to ones of another type, which another connection cannot write: the table is declared without types meanwhile.

@@ -89,7 +89,7 @@ import Testing
                 ids.insert(id)
             }
             #expect(ids.count == report.whole)
-            #expect(store.nextSequence > Int64(expected.count))
+            #expect(store.state.nextSequence > Int64(expected.count))
             return (ids, report)
         }
     }
@@ -378,7 +378,7 @@ import Testing
         try queue.enqueue("more")
         try queue.syncClose()
         let plain = try PlainDatabase(scene.target)
-        #expect(try plain.number("SELECT max(seq) FROM message") < 3 * Store.sequenceBlock)
+        #expect(try plain.number("SELECT max(seq) FROM message") < 3 * StateRow.sequenceBlock)
         #expect(try plain.rows("SELECT id FROM recent") == [[Self.foreignID]])
     }
 
@@ -389,7 +389,7 @@ import Testing
         bench.close()
         do { try PlainDatabase(bench.directory.store).rows("UPDATE state SET checksum = checksum + 1") }
         try bench.reopen()
-        #expect(try bench.add().sequence < 3 * Store.sequenceBlock)
+        #expect(try bench.add().sequence < 3 * StateRow.sequenceBlock)
     }
 
     @Test func D15_a_file_that_is_not_a_store_is_refused_and_no_file_is_created() throws {

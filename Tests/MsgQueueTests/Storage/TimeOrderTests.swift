@@ -182,7 +182,7 @@ import Testing
                     try store.replaceContent(of: row, by: MessageChange(body: $0, time: 5_000 + sequence), now: 7)
                 }
             }
-            #expect(bench.store.timedFrom == max(601 - sequence * 32, 19))
+            #expect(bench.store.state.timedFrom == max(601 - sequence * 32, 19))
             #expect(try bench.store.differences() == [])
         }
         let filter = Filter(statuses: .all, limit: 1_000, order: .time)
@@ -205,7 +205,7 @@ import Testing
                 throw QueueError(.storage, "a test")
             }
         }
-        #expect(bench.store.timedFrom == 0)
+        #expect(bench.store.state.timedFrom == 0)
         #expect(try bench.store.differences() == [])
         #expect(try bench.row(3)?.time == row.createdAt)
         try bench.add("a", [1])

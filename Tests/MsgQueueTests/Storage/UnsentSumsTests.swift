@@ -10,7 +10,7 @@ import Testing
         var (failedWaiting, retries) = (0, 0)
 
         init(_ bench: StoreBench, at now: Int64) throws {
-            for number in 1...max(bench.store.lastSequence, 1) {
+            for number in 1...max(bench.store.state.lastSequence, 1) {
                 guard let row = try bench.row(number, .none) else { continue }
                 let (head, isLater) = (row.head, row.notBefore > now)
                 if row.progress.status == .queued {
@@ -99,7 +99,7 @@ import Testing
             let isComplete = try bench.store.readUnsentSums(at: now)
             if isComplete { try check(bench, at: now, "round \(round)") }
             for _ in 0..<20 {
-                guard let row = try bench.row(Int64(random.next() % UInt64(bench.store.lastSequence)) + 1) else { continue }
+                guard let row = try bench.row(Int64(random.next() % UInt64(bench.store.state.lastSequence)) + 1) else { continue }
                 do { try bench.transaction { _ in try change(bench, row, &random, now: now) } } catch let error as QueueError {
                     guard error.code == .busy else { throw error }
                 }

@@ -78,7 +78,7 @@ import Testing
                 for sql in UpgradeTests.missing { try plain.rows(sql) }
             }
             let store = try Store(path: path, options: UpgradeTests.readOnly)
-            for sequence in 1...store.lastSequence { expected[sequence] = try store.row(at: sequence, .whole) }
+            for sequence in 1...store.state.lastSequence { expected[sequence] = try store.row(at: sequence, .whole) }
             counts = store.totals
             store.close(clean: false)
         }
