@@ -20,10 +20,10 @@ final class Changes {
         guard title.isEmpty || counts.unsent + counts.history > 0 else {
             throw QueueError(.notFound, "the conversation has no messages")
         }
-        let isReplaced = try store.hasTitle(conversation)
+        let isReplaced = try store.titles.contains(conversation)
         // A title must not take the room that is reserved for outcomes and deletions.
         try transactions.run(durable: true, room: title.isEmpty ? .kept : .inLog) { () throws(QueueError) in
-            try store.setTitle(title, of: conversation)
+            try store.titles.set(title, of: conversation)
         }
         if isReplaced { store.scrub() }
         events.countsChanged()

@@ -28,7 +28,7 @@ final class HandOvers {
 
     /// Returns what the source has handed over. An earlier look at it counts no more.
     func look(at source: String) throws(QueueError) -> HandOver {
-        let entries = try store.handedOver(by: source)
+        let entries = try store.handOvers.entries(by: source)
         nextToken &+= 1
         let name = Name(source)
         looks.removeAll { $0.source == name }
@@ -91,7 +91,7 @@ final class HandOvers {
         let addition = StoredBatch.Addition(failures: plan.failures) { [store] () throws(QueueError) in
             for (index, entry) in plan.entries.enumerated() where entry != .none {
                 let draft = try drafts.read(index).draft
-                try store.noteHandedOver(
+                try store.handOvers.note(
                     draft.id ?? "", by: look.source, size: Int64(draft.body.count),
                     refusal: entry == .refused ? plan.results[index] : nil, at: wall)
             }
@@ -111,7 +111,7 @@ final class HandOvers {
         plan.entries.reserveCapacity(drafts.count)
         var ids = RepeatedIDs(capacity: drafts.count)
         var fates: [Int: QueueError] = [:]
-        let isOpen = try store.hasHandedOver(by: source)
+        let isOpen = try store.handOvers.isOpen(by: source)
         for index in 0..<drafts.count {
             let handed = try drafts.read(index)
             guard let id = handed.draft.id else { throw QueueError(.invalid, "the id must be given").ofDraft(index, of: drafts.count) }
@@ -119,7 +119,7 @@ final class HandOvers {
             var (error, entry): (QueueError?, Plan.Entry) = (nil, .open)
             if case .left(let refusal) = fate {
                 (error, entry) = (refusal, .refused)
-            } else if isOpen, try store.isHandedOver(id, by: source) {
+            } else if isOpen, try store.handOvers.contains(id, by: source) {
                 entry = .none
             } else if try isKnown(id) {
                 error = QueueError(.duplicate, "id \(id) is in the store, or is still remembered")
@@ -129,7 +129,7 @@ final class HandOvers {
                 plan.stored.append(index)
             }
             if entry != .none {
-                plan.space += Store.handedOverSpace + Int64(source.utf8.count + min(id.utf8.count, DraftRule.nameCeiling))
+                plan.space += HandOverTable.rowSpace + Int64(source.utf8.count + min(id.utf8.count, DraftRule.nameCeiling))
                 if entry == .refused { plan.space += Int64(error?.detail.utf8.count ?? 0) }
             }
             plan.results.append(error)
@@ -144,7 +144,7 @@ final class HandOvers {
 
     private func isKnown(_ id: String) throws(QueueError) -> Bool {
         guard try !store.contains(id) else { return true }
-        return try store.recentIsReceived(id, since: context.rememberedSince) != nil
+        return try store.recentIDs.isReceived(id, since: context.rememberedSince) != nil
     }
 
     /// Of several drafts of one id the first one is stored.
@@ -168,9 +168,9 @@ final class HandOvers {
     /// be there again, which does no harm.
     func end(_ look: HandOver) throws(QueueError) -> Bool {
         try check(look)
-        guard try store.hasHandedOver(by: look.source) else { return false }
+        guard try store.handOvers.isOpen(by: look.source) else { return false }
         let count = try transactions.run(durable: false) { () throws(QueueError) in
-            try store.forgetHandedOver(by: look.source, limit: Self.step)
+            try store.handOvers.forget(by: look.source, limit: Self.step)
         }
         return count == Self.step
     }
@@ -179,7 +179,7 @@ final class HandOvers {
     /// more.
     func forget(_ source: String, id: String?) throws(QueueError) -> (count: Int, isLast: Bool) {
         let count = try transactions.run(durable: true) { () throws(QueueError) in
-            try store.forgetRefused(by: source, id: id, limit: Self.step)
+            try store.handOvers.forgetRefused(by: source, id: id, limit: Self.step)
         }
         return (count, count < Self.step)
     }

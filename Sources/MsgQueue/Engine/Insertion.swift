@@ -214,7 +214,7 @@ final class Insertion {
             if try store.contains(id) {
                 throw duplicate(index, "id \(id) is already in the store")
             }
-            if let isReceived = try store.recentIsReceived(id, since: context.rememberedSince) {
+            if let isReceived = try store.recentIDs.isReceived(id, since: context.rememberedSince) {
                 let end = isReceived ? "belonged to a recorded message" : "was sent or replaced recently"
                 throw duplicate(index, "id \(id) \(end) and is still remembered")
             }

@@ -79,7 +79,7 @@ final class Maintenance {
         guard isPossible(writes) else { return checkDeadline }
         if store.canVacuumInSteps { vacuum.note(commits: store.commits, at: context.ports.mono()) }
         let now = clock.observe()
-        if dueAt == Int64.max, store.remembersIDs { dueAt = now.mono + Self.interval }
+        if dueAt == Int64.max, store.recentIDs.mayExist { dueAt = now.mono + Self.interval }
         var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
         due = min(due, expiryDeadline(now) ?? Int64.max, clock.deadline(now))
         return min(max(due, context.core.scheduler.storageRetryAt, retryAt), checkDeadline)
@@ -131,7 +131,7 @@ final class Maintenance {
     /// `oldest`.
     private func nextPruning(_ oldest: Int64?, _ now: Moment) -> Int64 {
         let last = now.mono + Self.interval
-        guard let age = context.options.keepSentFor else { return store.remembersIDs ? last : Int64.max }
+        guard let age = context.options.keepSentFor else { return store.recentIDs.mayExist ? last : Int64.max }
         guard let oldest else { return last }
         let left = oldest.addingClamped(age).subtractingClamped(now.wall)
         return min(last, now.mono.addingClamped(max(left, 0)).addingClamped(max(Self.lateness(age), 1)))

@@ -74,7 +74,7 @@ final class Recording {
     private func result(for id: String?) throws(QueueError) -> RecordedBatch.Result {
         guard let id else { return .stored }
         if let known = try store.known(id) { return known == .recorded ? .isThere : .isToSend }
-        guard let isReceived = try store.recentIsReceived(id, since: context.rememberedSince) else { return .stored }
+        guard let isReceived = try store.recentIDs.isReceived(id, since: context.rememberedSince) else { return .stored }
         return isReceived ? .wasReceived : .wasOwn
     }
 

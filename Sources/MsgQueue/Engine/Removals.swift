@@ -101,8 +101,8 @@ final class Removals {
 
     /// The title goes with the conversation.
     private func removeTitle(_ removal: Removal) throws(QueueError) {
-        guard case .conversation(let name) = removal.target, try store.hasTitle(name) else { return }
-        try transactions.run(durable: true, room: .kept) { () throws(QueueError) in try store.setTitle("", of: name) }
+        guard case .conversation(let name) = removal.target, try store.titles.contains(name) else { return }
+        try transactions.run(durable: true, room: .kept) { () throws(QueueError) in try store.titles.set("", of: name) }
         store.scrub()
         events.countsChanged()
     }

@@ -35,7 +35,7 @@ extension Store {
             try extendHistory(by: Int64(limit) * Self.extensionPerRemoval)
             return .isSearching
         }
-        if try forgetRecent(before: forgetBefore, now: now < state.earliest ? nil : now, limit: limit) { return .hasMore }
+        if try recentIDs.forget(before: forgetBefore, now: now < state.earliest ? nil : now, limit: limit) { return .hasMore }
         if try pruneExcess(keepCount: keepCount, now: now, limit: limit, damaged: damaged) > 0 { return .hasMore }
         guard let keepSince else { return .finished(oldest: nil) }
         try settle()
@@ -158,7 +158,7 @@ extension Store {
 
     /// Removes a message whose attempt ended as sent, and remembers its id. `row`: the message as it was when the attempt began.
     func removeSent(_ row: Row, now: Int64) throws(QueueError) {
-        try addRecent(row.id, of: row.sequence, isReceived: false, now: now)
+        try recentIDs.add(row.id, of: row.sequence, isReceived: false, now: now)
         try delete(row)
     }
 
@@ -168,7 +168,7 @@ extension Store {
         let hasAttempts = try hasAttempts(from: first, through: last)
         for sequence in sequences {
             guard let row = try removable(sequence, damaged) else { continue }
-            try addRecent(row.id, of: row.sequence, isReceived: row.isReceived, now: now)
+            try recentIDs.add(row.id, of: row.sequence, isReceived: row.isReceived, now: now)
             guard row.damage == nil else {
                 try delete(row)
                 continue

@@ -1,6 +1,15 @@
 /// The ids of sent and recorded messages that were removed. An id that the engine generated is stored as numbers in `recent_own`, by the
 /// sequence number that it contains, without loss: two ids never count as the same one. All other ids are stored as text in `recent`.
-extension Store {
+final class RecentIDs {
+    private let database: Database
+    private let state: StateRow
+    /// There may be ids.
+    private(set) var mayExist = true
+    /// The search for ids to forget has read `recent_own` up to this one.
+    private var cursor: Int64 = 0
+
+    init(_ database: Database, _ state: StateRow) { (self.database, self.state) = (database, state) }
+
     /// The number of ids of `recent_own` that one search for ids to forget reads.
     private static let ownIDsPerStep: Int64 = 256
 
@@ -22,8 +31,8 @@ extension Store {
     static func highestCredible(after known: Int64) -> Int64 { min(known.addingClamped(StateRow.sequenceBlock), MessageID.sequenceCeiling) }
 
     /// Remembers the id of the message with this sequence number. An id of a host may look like a generated one, with another number.
-    package func addRecent(_ id: String, of sequence: Int64?, isReceived: Bool, now: Int64) throws(QueueError) {
-        remembersIDs = true
+    func add(_ id: String, of sequence: Int64?, isReceived: Bool, now: Int64) throws(QueueError) {
+        mayExist = true
         if let own = Self.own(id, isReceived: isReceived), own.sequence == sequence {
             let statement = try database.statement(
                 """
@@ -47,7 +56,7 @@ extension Store {
     }
 
     /// Returns whether the message with this id that was removed at `since` or later was a recorded one; nil: there was none.
-    package func recentIsReceived(_ id: String, since: Int64) throws(QueueError) -> Bool? {
+    func isReceived(_ id: String, since: Int64) throws(QueueError) -> Bool? {
         if let own = Self.own(id, isReceived: false) {
             let statement = try database.statement(
                 "SELECT low, gone_at FROM recent_own WHERE seq = ?1 AND high = ?2 AND low >> 1 = ?3")
@@ -85,7 +94,7 @@ extension Store {
 
     /// Forgets some ids of messages that were removed before this time. Returns false when it found none. `now`: when the ids that a wrong
     /// clock stamped count as removed; nil: the clock is wrong.
-    func forgetRecent(before: Int64, now: Int64? = nil, limit: Int) throws(QueueError) -> Bool {
+    func forget(before: Int64, now: Int64? = nil, limit: Int) throws(QueueError) -> Bool {
         var hasForgotten = false
         // A session in which nothing is due changes no file.
         let oldest = try database.statement("SELECT min(gone_at) FROM recent INDEXED BY recent_gone")
@@ -112,9 +121,9 @@ extension Store {
         }
         // Messages are removed mostly in the order of their numbers; the second search finds the others, some with each call.
         let start = try forgetOwn(after: 0, before: before, now: now)
-        let other = try forgetOwn(after: forgetCursor, before: before, now: now)
-        if !other.hasForgotten { forgetCursor = other.last }
-        remembersIDs = first != Int64.max || start.last > 0
+        let other = try forgetOwn(after: cursor, before: before, now: now)
+        if !other.hasForgotten { cursor = other.last }
+        mayExist = first != Int64.max || start.last > 0
         return hasForgotten || start.hasForgotten || other.hasForgotten
     }
 
@@ -145,5 +154,20 @@ extension Store {
         removal.bind(7, last)
         try removal.run()
         return (last, true)
+    }
+
+    /// Returns the highest sequence number in the ids of removed messages, if it is higher than `known`. Generated ids contain the sequence
+    /// number of their message.
+    func highestSequence(known: Int64) throws(QueueError) -> Int64 {
+        let own = try database.statement("SELECT max(seq) FROM recent_own WHERE seq <= ?1")
+        own.bind(1, MessageID.sequenceCeiling)
+        var last = max(known, try own.first { () throws(QueueError) in own.int(0) } ?? 0)
+        let highest = Self.highestCredible(after: last)
+        let statement = try database.statement("SELECT id FROM recent")
+        try statement.forEach { () throws(QueueError) in
+            if let sequence = MessageID.sequence(in: statement.text(0)), sequence <= highest { last = max(last, sequence) }
+            return true
+        }
+        return last
     }
 }

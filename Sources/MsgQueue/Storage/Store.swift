@@ -7,6 +7,9 @@ package final class Store {
     private let lock: StoreLock?
     private let side: SideFile
     let state: StateRow
+    let titles: Titles
+    let handOvers: HandOverTable
+    let recentIDs: RecentIDs
     /// Some message may have a `time_at`.
     var hasTimes = false
     /// No message with a `time_at` of 0 was created later. Not used when there is a `timedFrom`.
@@ -24,10 +27,6 @@ package final class Store {
     var ageSearch = AgeSearch()
     /// The last message of the history that was found too old by its own time.
     var oldThrough: Int64 = 0
-    /// Ids of removed messages may be remembered.
-    package internal(set) var remembersIDs = true
-    /// The search for ids to forget has read `recent_own` up to this one.
-    var forgetCursor: Int64 = 0
     /// Pruning found fewer messages than the counts say.
     var hasMissedExcess = false
     /// Messages of the history in excess of its limit, which the next steps of pruning remove, the last one first.
@@ -105,6 +104,9 @@ package final class Store {
     init(over database: Database, _ lock: StoreLock?, _ boot: String, loss: LostTail? = nil, _ options: Options? = nil) {
         (self.database, self.lock, self.loss) = (database, lock, loss)
         state = StateRow(database, hasFile: lock != nil, boot: boot)
+        titles = Titles(database)
+        handOvers = HandOverTable(database)
+        recentIDs = RecentIDs(database, state)
         side = SideFile(of: lock?.path ?? database.path)
         isReadOnly = options?.readOnly ?? true
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
@@ -245,7 +247,7 @@ package final class Store {
     /// Rebuilds the row of `state`, which is damaged, the indexes and the counts from the messages.
     private func rebuildState() throws(QueueError) {
         addRepair("the table state was damaged and was rebuilt from the messages")
-        let last = try highestRecentSequence(known: max(try StoreSurvey.lastSequence(database).last, loss?.last ?? 0))
+        let last = try recentIDs.highestSequence(known: max(try StoreSurvey.lastSequence(database).last, loss?.last ?? 0))
         state.reset(after: last)
         try begin()
         // The row may be missing.
@@ -253,21 +255,6 @@ package final class Store {
         try rebuildIndexesAndCounts()
         state.requireWrite()
         try commit(durable: true)
-    }
-
-    /// Returns the highest sequence number in the ids of removed messages, if it is higher than `known`. Generated ids contain the sequence
-    /// number of their message.
-    private func highestRecentSequence(known: Int64) throws(QueueError) -> Int64 {
-        let own = try database.statement("SELECT max(seq) FROM recent_own WHERE seq <= ?1")
-        own.bind(1, MessageID.sequenceCeiling)
-        var last = max(known, try own.first { () throws(QueueError) in own.int(0) } ?? 0)
-        let highest = Self.highestCredible(after: last)
-        let statement = try database.statement("SELECT id FROM recent")
-        try statement.forEach { () throws(QueueError) in
-            if let sequence = MessageID.sequence(in: statement.text(0)), sequence <= highest { last = max(last, sequence) }
-            return true
-        }
-        return last
     }
 
     /// From here on only threads that hold this lock use the store.

@@ -256,7 +256,7 @@ package final class StoreCheck {
     private func checkTitles() {
         guard store.hasTitles else { return }
         do throws(QueueError) {
-            let damaged = try store.reader.damagedTitles()
+            let damaged = try store.reader.titles.damaged()
             if damaged > 0 { findings.append("the titles of \(damaged) conversations are damaged") }
         } catch {
             findings.append("the titles cannot be read: \(error.detail)")
@@ -266,7 +266,7 @@ package final class StoreCheck {
     private func checkHandOvers() {
         guard store.hasHandOvers else { return }
         do throws(QueueError) {
-            let damaged = try store.reader.damagedHandOvers()
+            let damaged = try store.reader.handOvers.damaged()
             if damaged > 0 { findings.append("damaged rows of the table handed_over: \(damaged)") }
         } catch {
             findings.append("the table handed_over cannot be read: \(error.detail)")

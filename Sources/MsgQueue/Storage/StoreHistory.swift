@@ -31,7 +31,7 @@ extension Store {
         let newest = Filter(
             conversation: name.text, statuses: .all, limit: 1, newestFirst: true, withoutBodies: true, order: .time)
         guard let last = try page(newest, sending: [], damaged: damaged).first else { return nil }
-        return Outline(name: name, counts: try counts(of: name), last: last, title: try title(of: name))
+        return Outline(name: name, counts: try counts(of: name), last: last, title: try titles.title(of: name))
     }
 
     /// Returns the highest sequence number that the conversation had when a page named this message as its newest by time; after a
@@ -83,7 +83,7 @@ extension Store {
                     outlines.append(
                         Outline(
                             name: candidate.name, counts: try counts(of: candidate.name), last: row,
-                            title: try title(of: candidate.name)))
+                            title: try titles.title(of: candidate.name)))
                 } else if !mayDiffer {
                     _ = try recount(candidate.name)
                     isCorrected = true

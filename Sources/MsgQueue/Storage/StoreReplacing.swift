@@ -58,7 +58,7 @@ extension Store {
         guard database.changes == 1 else { throw mismatch(old.sequence) }
         if isLarge { try insertLarge(row.sequence, draft.body) } else { try deleteLarge(row.sequence) }
         try deleteAttempts(of: row.sequence)
-        try addRecent(old.id, of: old.sequence, isReceived: false, now: now)
+        try recentIDs.add(old.id, of: old.sequence, isReceived: false, now: now)
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
@@ -72,7 +72,7 @@ extension Store {
     /// Removes a queued message that was replaced by one in another place.
     package func removeReplaced(_ old: Row, now: Int64) throws(QueueError) {
         try removeQueued(old)
-        try addRecent(old.id, of: old.sequence, isReceived: false, now: now)
+        try recentIDs.add(old.id, of: old.sequence, isReceived: false, now: now)
     }
 
     /// Removes a queued message to make room for a new one.

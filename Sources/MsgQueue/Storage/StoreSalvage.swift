@@ -105,8 +105,8 @@ package enum StoreSalvage {
         isComplete =
             try read(store, "conversation, text, checksum FROM title", orderedBy: ["conversation"]) { statement throws(QueueError) in
                 let (conversation, title) = (statement.text(0), statement.text(1))
-                guard statement.int(2) == Store.checksum(of: title, conversation) else { return isComplete = false }
-                try target.setTitle(title, of: Name(conversation))
+                guard statement.int(2) == Titles.checksum(of: title, conversation) else { return isComplete = false }
+                try target.titles.set(title, of: Name(conversation))
             } && isComplete
         if !isComplete { check.addFinding("some titles of conversations are lost") }
     }
@@ -119,7 +119,7 @@ package enum StoreSalvage {
         isComplete =
             try read(store, columns, orderedBy: ["source", "id_hash", "id"]) { statement throws(QueueError) in
                 guard let row = HandedOverRow(statement, first: 1) else { return isComplete = false }
-                try target.write(row)
+                try target.handOvers.write(row)
             } && isComplete
         if !isComplete { check.addFinding("some ids that were handed over are lost: they may be taken over again") }
     }
@@ -132,16 +132,16 @@ package enum StoreSalvage {
         var isOwnComplete = true
         if store.hasOwnIDs {
             isOwnComplete = try read(store, "seq, high, low, gone_at FROM recent_own", orderedBy: ["seq"]) { statement throws(QueueError) in
-                let id = Store.id(sequence: statement.int(0), high: statement.int(1), low: statement.int(2))
+                let id = RecentIDs.id(sequence: statement.int(0), high: statement.int(1), low: statement.int(2))
                 if statement.int(0) <= MessageID.sequenceCeiling { last = max(last, statement.int(0)) }
-                try target.addRecent(id, of: statement.int(0), isReceived: statement.int(2) & 1 == 1, now: statement.int(3))
+                try target.recentIDs.add(id, of: statement.int(0), isReceived: statement.int(2) & 1 == 1, now: statement.int(3))
             }
         }
-        let highest = Store.highestCredible(after: last)
+        let highest = RecentIDs.highestCredible(after: last)
         let isComplete = try read(store, "id, gone_at, is_received FROM recent", orderedBy: ["id"]) { statement throws(QueueError) in
             let id = statement.text(0)
             if let sequence = MessageID.sequence(in: id), sequence <= highest { last = max(last, sequence) }
-            try target.addRecent(id, of: nil, isReceived: statement.bool(2), now: statement.int(1))
+            try target.recentIDs.add(id, of: nil, isReceived: statement.bool(2), now: statement.int(1))
         }
         if !isComplete || !isOwnComplete { check.addFinding("some ids of sent messages that were removed may be lost") }
         return last

@@ -204,7 +204,7 @@ extension Store {
     package func deleteAsked(_ row: Row, now: Int64) throws(QueueError) {
         try verifyCounts(for: row, .whole)
         try delete(row)
-        if !row.progress.status.isUnsent { try addRecent(row.id, of: row.sequence, isReceived: row.isReceived, now: now) }
+        if !row.progress.status.isUnsent { try recentIDs.add(row.id, of: row.sequence, isReceived: row.isReceived, now: now) }
     }
 }
 

@@ -134,25 +134,25 @@ import Testing
         let names = [own, other, third, "order-7", own.uppercased()]
         try bench.transaction { store in
             for (index, name) in names.enumerated() {
-                try store.addRecent(name, of: 7, isReceived: index % 2 == 1, now: 1_000 + Int64(index))
+                try store.recentIDs.add(name, of: 7, isReceived: index % 2 == 1, now: 1_000 + Int64(index))
             }
         }
         for (index, name) in names.enumerated() {
-            #expect(try bench.store.recentIsReceived(name, since: 1_000 + Int64(index)) == (index % 2 == 1))
-            #expect(try bench.store.recentIsReceived(name, since: 1_001 + Int64(index)) == nil)
+            #expect(try bench.store.recentIDs.isReceived(name, since: 1_000 + Int64(index)) == (index % 2 == 1))
+            #expect(try bench.store.recentIDs.isReceived(name, since: 1_001 + Int64(index)) == nil)
         }
         let unknown = MessageID.make(sequence: 7, now: bench.now, random: 0x1235_5678_9abc)
-        #expect(try bench.store.recentIsReceived(unknown, since: 0) == nil)
+        #expect(try bench.store.recentIDs.isReceived(unknown, since: 0) == nil)
         let stored = try bench.rows("SELECT seq, high, low FROM recent_own")
         #expect(stored.count == 1)
         let numbers = stored[0].map { Int64($0 ?? "") ?? 0 }
-        #expect(Store.id(sequence: numbers[0], high: numbers[1], low: numbers[2]) == own)
+        #expect(RecentIDs.id(sequence: numbers[0], high: numbers[1], low: numbers[2]) == own)
         // A message with the same id is removed again.
-        try bench.transaction { try $0.addRecent(own, of: 7, isReceived: true, now: 5_000) }
-        #expect(try bench.store.recentIsReceived(own, since: 5_000) == true)
+        try bench.transaction { try $0.recentIDs.add(own, of: 7, isReceived: true, now: 5_000) }
+        #expect(try bench.store.recentIDs.isReceived(own, since: 5_000) == true)
         while try bench.transaction({ try $0.forgetRecent(before: 1_003, limit: 1) }) {}
         for (index, name) in names.enumerated() {
-            #expect(try (bench.store.recentIsReceived(name, since: 0) != nil) == (index == 0 || index >= 3), "\(name)")
+            #expect(try (bench.store.recentIDs.isReceived(name, since: 0) != nil) == (index == 0 || index >= 3), "\(name)")
         }
     }
 
@@ -162,33 +162,33 @@ import Testing
         let foreign = MessageID.make(sequence: 123_456_789, now: bench.now, random: 4711)
         try bench.transaction { store in
             for id in [foreign, MessageID.make(sequence: 8, now: bench.now, random: 1)] {
-                try store.addRecent(id, of: 8, isReceived: false, now: bench.now)
+                try store.recentIDs.add(id, of: 8, isReceived: false, now: bench.now)
             }
         }
         #expect(try bench.rows("SELECT id FROM recent") == [[foreign]])
         #expect(try bench.rows("SELECT seq FROM recent_own") == [["8"]])
-        #expect(try bench.store.recentIsReceived(foreign, since: 0) == false)
+        #expect(try bench.store.recentIDs.isReceived(foreign, since: 0) == false)
     }
 
     @Test func H2_damaged_rows_of_the_memory_of_ids_harm_no_others() throws {
         let bench = try StoreBench()
         let own = MessageID.make(sequence: 7, now: bench.now, random: 4711)
-        try bench.transaction { try $0.addRecent(own, of: 7, isReceived: false, now: 5_000) }
+        try bench.transaction { try $0.recentIDs.add(own, of: 7, isReceived: false, now: 5_000) }
         _ = try bench.rows(
             """
             INSERT INTO recent_own VALUES(-9223372036854775808, 0, 0, 0), (3, 1, -1, 0), (1099511627775, 3, 9223372036854775807, 5),
             (9223372036854775807, -1, -1, 9223372036854775807)
             """)
         while try bench.transaction({ try $0.forgetRecent(before: 1_000, limit: 1) }) {}
-        #expect(try bench.store.recentIsReceived(own, since: 5_000) == false)
+        #expect(try bench.store.recentIDs.isReceived(own, since: 5_000) == false)
         try bench.reopen()
-        #expect(try bench.store.recentIsReceived(own, since: 5_000) == false)
+        #expect(try bench.store.recentIDs.isReceived(own, since: 5_000) == false)
         bench.close()
         let target = bench.directory.file("salvaged")
         try MessageQueue.salvage(from: bench.directory.store, to: target)
         let store = try Store(path: target, options: Options())
         defer { store.close(clean: true) }
-        #expect(try store.recentIsReceived(own, since: 5_000) == false)
+        #expect(try store.recentIDs.isReceived(own, since: 5_000) == false)
     }
 
     /// Messages that wait long are removed later than those after them.
@@ -197,7 +197,7 @@ import Testing
         try bench.transaction { store in
             for number: Int64 in 1...3_000 {
                 let goneAt: Int64 = number <= 2_000 && number % 2 == 1 ? 2_000 : 1_000
-                try store.addRecent(
+                try store.recentIDs.add(
                     MessageID.make(sequence: number, now: bench.now, random: 1), of: number, isReceived: false, now: goneAt)
             }
         }

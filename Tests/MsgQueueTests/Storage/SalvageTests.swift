@@ -203,7 +203,7 @@ import Testing
         // The second one is stored as numbers.
         let gone = ["gone", MessageID.make(sequence: 3, now: 1_700_000_000_000, random: 4711)]
         try scene.bench.transaction { store in
-            for id in gone { try store.addRecent(id, of: 3, isReceived: false, now: 1_700_000_000_000) }
+            for id in gone { try store.recentIDs.add(id, of: 3, isReceived: false, now: 1_700_000_000_000) }
         }
         scene.bench.close()
         do {
@@ -223,7 +223,7 @@ import Testing
         try MessageQueue.salvage(from: scene.path, to: scene.target)
         let store = try Store(path: scene.target, options: Options())
         defer { store.close(clean: true) }
-        for id in gone { #expect(try store.recentIsReceived(id, since: 0) == false) }
+        for id in gone { #expect(try store.recentIDs.isReceived(id, since: 0) == false) }
     }
 
     /// The last commit of the log empties the first page and says that the database has four thousand million pages.
@@ -306,7 +306,7 @@ import Testing
         try scene.bench.reopen()
         try scene.bench.transaction { store in
             try store.begin(attempt: 1, of: 4, at: 99)
-            try store.addRecent("gone", of: 1, isReceived: false, now: Int64.max / 2)
+            try store.recentIDs.add("gone", of: 1, isReceived: false, now: Int64.max / 2)
         }
         scene.bench.close(clean: false)
         try MessageQueue.salvage(from: scene.path, to: scene.target)
@@ -371,7 +371,7 @@ import Testing
     @Test func D15_a_removed_id_of_the_host_uses_up_no_sequence_numbers() throws {
         let scene = try Scene(10)
         try scene.bench.reopen()
-        try scene.bench.transaction { try $0.addRecent(Self.foreignID, of: 3, isReceived: true, now: Int64.max / 2) }
+        try scene.bench.transaction { try $0.recentIDs.add(Self.foreignID, of: 3, isReceived: true, now: Int64.max / 2) }
         scene.bench.close()
         try MessageQueue.salvage(from: scene.path, to: scene.target)
         let queue = try MessageQueue(path: scene.target, options: MessageQueue.Options(mode: .manual))
@@ -385,7 +385,7 @@ import Testing
     @Test func Q12_a_removed_id_of_the_host_does_not_prevent_the_repair_of_the_table_state() throws {
         let bench = try StoreBench()
         for _ in 0..<3 { try bench.add() }
-        try bench.transaction { try $0.addRecent(Self.foreignID, of: 3, isReceived: true, now: Int64.max / 2) }
+        try bench.transaction { try $0.recentIDs.add(Self.foreignID, of: 3, isReceived: true, now: Int64.max / 2) }
         bench.close()
         do { try PlainDatabase(bench.directory.store).rows("UPDATE state SET checksum = checksum + 1") }
         try bench.reopen()

@@ -35,7 +35,7 @@ import Testing
         #expect(row.id == new.id && row.body == [UInt8](repeating: 2, count: sizes.1) && row.replaceKey == "k")
         #expect(try bench.store.queued(withKey: "k", in: "a") == [old.sequence])
         #expect(try bench.store.lastAttempt(of: new.sequence) == nil)
-        #expect(try !bench.store.contains(old.id) && bench.store.recentIsReceived(old.id, since: 0) == false)
+        #expect(try !bench.store.contains(old.id) && bench.store.recentIDs.isReceived(old.id, since: 0) == false)
         #expect(bench.store.totals.queued == 3 && bench.store.totals.unsentBytes == Int64(sizes.1 + 2))
         #expect(try bench.store.counts(of: "a") == bench.store.totals)
         #expect(try bench.rows("SELECT count(*) FROM large_body") == [[sizes.1 > 1_024 ? "1" : "0"]])
@@ -82,7 +82,7 @@ import Testing
         }
         #expect(bench.store.totals == before)
         #expect(try bench.row(old.sequence)?.body == [1, 2, 3])
-        #expect(try bench.store.recentIsReceived(old.id, since: 0) == nil)
+        #expect(try bench.store.recentIDs.isReceived(old.id, since: 0) == nil)
     }
 
     @Test func F5_a_damaged_message_is_left() throws {

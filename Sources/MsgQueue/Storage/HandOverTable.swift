@@ -3,12 +3,16 @@
 /// A row with an `id_hash` of 0 belongs to an open hand-over: the queue has, or had, the message, and the source may not have deleted its own yet.
 /// The row is written by the transaction that stores the message, and stays whatever becomes of the message. The other rows say what could
 /// not be kept.
-extension Store {
+final class HandOverTable {
+    private let database: Database
+
+    init(_ database: Database) { self.database = database }
+
     /// The bytes of disk space that a row needs beside its texts.
-    static let handedOverSpace: Int64 = 128
+    static let rowSpace: Int64 = 128
 
     /// Whether the open hand-over of the source contains the id.
-    func isHandedOver(_ id: String, by source: String) throws(QueueError) -> Bool {
+    func contains(_ id: String, by source: String) throws(QueueError) -> Bool {
         let statement = try database.statement(
             "SELECT source, id_hash, id, code, size, at, text, checksum FROM handed_over WHERE source = ?1 AND id_hash = 0 AND id = ?2")
         try statement.bind(1, source)
@@ -20,7 +24,7 @@ extension Store {
     }
 
     /// Returns everything that the source has handed over and that was not forgotten.
-    func handedOver(by source: String) throws(QueueError) -> [HandOver.Entry] {
+    func entries(by source: String) throws(QueueError) -> [HandOver.Entry] {
         let statement = try database.statement(
             "SELECT source, id_hash, id, code, size, at, text, checksum FROM handed_over WHERE source = ?1 ORDER BY id_hash, id")
         try statement.bind(1, source)
@@ -40,7 +44,7 @@ extension Store {
     }
 
     /// Adds what became of a draft. `refusal`: why it is not kept.
-    func noteHandedOver(
+    func note(
         _ id: String, by source: String, size: Int64, refusal: QueueError?, at: Int64
     ) throws(QueueError) {
         try write(HandedOverRow(source: source, id, size: size, refusal, at: at))
@@ -64,14 +68,14 @@ extension Store {
     }
 
     /// Whether the source has an open hand-over.
-    func hasHandedOver(by source: String) throws(QueueError) -> Bool {
+    func isOpen(by source: String) throws(QueueError) -> Bool {
         let statement = try database.statement("SELECT 1 FROM handed_over WHERE source = ?1 AND id_hash = 0 LIMIT 1")
         try statement.bind(1, source)
         return try statement.first { true } ?? false
     }
 
     /// Forgets some ids of the source's open hand-over. Returns how many.
-    func forgetHandedOver(by source: String, limit: Int) throws(QueueError) -> Int {
+    func forget(by source: String, limit: Int) throws(QueueError) -> Int {
         let statement = try database.statement(
             """
             DELETE FROM handed_over WHERE source = ?1 AND id_hash = 0
@@ -98,7 +102,7 @@ extension Store {
     }
 
     /// Returns the number of damaged rows.
-    func damagedHandOvers() throws(QueueError) -> Int {
+    func damaged() throws(QueueError) -> Int {
         let statement = try database.statement("SELECT source, id_hash, id, code, size, at, text, checksum FROM handed_over")
         var damaged = 0
         try statement.forEach {
