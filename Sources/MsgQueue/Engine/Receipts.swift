@@ -79,7 +79,7 @@ final class Receipts {
         }
         return Passage(
             receipt: receipt, conversation: row.conversation, isReceived: row.isReceived, statuses: statuses,
-            end: try store.timePlace(of: row.sequence)?.place ?? TimePlace(row.time, row.sequence))
+            end: try store.times.place(of: row.sequence)?.place ?? TimePlace(row.time, row.sequence))
     }
 
     /// Marks the next messages. Returns false if there are no more.

@@ -102,7 +102,7 @@ struct BackgroundCheck {
         // In place, because a copy of its list for each change would take time.
         derived = nil
         defer { derived = check }
-        try check.step(store.database, DerivedCheck.Bounds(folded: store.state.foldedThrough, historyAfter: store.historyAfter), isTimeLeft)
+        try check.step(store.database, DerivedCheck.Bounds(folded: store.state.foldedThrough, historyAfter: store.history.start), isTimeLeft)
         if check.isDone { stage = .done }
     }
 

@@ -65,7 +65,7 @@ extension Store {
         guard bulk != nil else { return }
         try insertWaiting()
         let conversations = bulk?.counted() ?? [:]
-        if bulk?.hasHistory ?? false { try addToHistory(after: state.foldedThrough, through: state.nextSequence - 1) }
+        if bulk?.hasHistory ?? false { try history.add(after: state.foldedThrough, through: state.nextSequence - 1) }
         bulk = nil
         for (conversation, (counts, last)) in conversations { try addCounts(counts, last: last, to: conversation) }
         state.foldedThrough = state.nextSequence - 1

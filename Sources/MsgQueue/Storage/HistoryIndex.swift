@@ -37,11 +37,33 @@ struct Unsettled {
 }
 
 /// The index of the history: the sequence numbers of messages that were sent or recorded, by status in the table `history`, and by
-/// conversation and status in `history_in`. It contains the folded rows after `historyAfter`.
+/// conversation and status in `history_in`. It contains the folded rows after `start`.
 ///
 /// They are tables, because an index would be written with each outcome. The row of `in_flight` of a message that was sent stays until
 /// `settle` writes the entries of many such messages; `unsettled` lists them.
-extension Store {
+final class HistoryIndex {
+    private let database: Database
+    private let state: StateRow
+    private(set) var unsettled = Unsettled()
+    /// Rows up to this one are not in the index. 0 except in an older store.
+    private(set) var start: Int64 = 0
+    private var startAtBegin: Int64 = 0
+    /// Messages of the history in excess of its limit, which the next steps of pruning remove, the last one first.
+    var excess: [Int64] = []
+
+    init(_ database: Database, _ state: StateRow) { (self.database, self.state) = (database, state) }
+
+    func begin() {
+        startAtBegin = start
+        unsettled.begin()
+    }
+
+    func rollback() {
+        start = startAtBegin
+        excess = []
+        unsettled.rollback()
+    }
+
     /// The number of sent messages without entries at which these are written. Many share the pages of `history_in`, also when they belong to
     /// a hundred conversations; writing them takes about a millisecond.
     private static let settleEvery = 512
@@ -51,7 +73,7 @@ extension Store {
     static let extensionPerRemoval: Int64 = 8
 
     /// Whether a message with a status of the history has entries in the index.
-    func isInHistoryIndex(_ sequence: Int64) -> Bool { sequence > historyAfter && sequence <= state.foldedThrough }
+    func contains(_ sequence: Int64) -> Bool { sequence > start && sequence <= state.foldedThrough }
 
     // MARK: Changes
 
@@ -65,7 +87,7 @@ extension Store {
     func settle() throws(QueueError) {
         guard !unsettled.isEmpty else { return }
         // By conversation, as `history_in` has them.
-        let messages = unsettled.messages.filter { isInHistoryIndex($0.sequence) }
+        let messages = unsettled.messages.filter { contains($0.sequence) }
         var rest = messages.sorted { ($0.conversation.text, $0.sequence) < ($1.conversation.text, $1.sequence) }[...]
         while rest.count >= Self.entriesPerInsert {
             try insertEntries(of: rest.prefix(Self.entriesPerInsert))
@@ -125,14 +147,14 @@ extension Store {
     }
 
     /// Updates the index after a message changed its status. nil: it had none before, or was removed.
-    func changeHistory(of row: Row, from old: StoredStatus?, to new: StoredStatus?) throws(QueueError) {
+    func change(of row: Row, from old: StoredStatus?, to new: StoredStatus?) throws(QueueError) {
         if old?.isHistory == true { excess = [] }
         try changeEntries(of: row, from: old, to: new)
     }
 
     /// The same for pruning.
     func changeEntries(of row: Row, from old: StoredStatus?, to new: StoredStatus?) throws(QueueError) {
-        guard isInHistoryIndex(row.sequence) else { return }
+        guard contains(row.sequence) else { return }
         let (old, new) = (old.flatMap { $0.isHistory ? $0 : nil }, new.flatMap { $0.isHistory ? $0 : nil })
         guard old != nil || new != nil else { return }
         if unsettled.contains(row.sequence) { try settle() }
@@ -153,7 +175,7 @@ extension Store {
     }
 
     /// Adds the rows after one sequence number and up to another one.
-    func addToHistory(after first: Int64, through last: Int64) throws(QueueError) {
+    func add(after first: Int64, through last: Int64) throws(QueueError) {
         for statement in [
             try database.statement(
                 """
@@ -174,14 +196,14 @@ extension Store {
 
     // MARK: Older stores
 
-    func hasHistoryTables() throws(QueueError) -> Bool {
+    func hasTables() throws(QueueError) -> Bool {
         let tables = try database.statement("SELECT count(*) FROM sqlite_schema WHERE name IN ('history', 'history_in', 'recent_own')")
         return try tables.first { () throws(QueueError) in tables.int(0) } == 3
     }
 
     /// Reads how far the index goes, and the sent messages without entries.
-    func readHistoryState() throws(QueueError) {
-        historyAfter = try HistoryMark.read(database, upTo: state.foldedThrough)
+    func read() throws(QueueError) {
+        start = try HistoryMark.read(database, upTo: state.foldedThrough)
         let ended = try database.statement(
             """
             SELECT m.seq, m.conversation, m.status FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
@@ -195,46 +217,46 @@ extension Store {
     }
 
     /// Creates the tables in a store of an earlier version, whose rows get their entries later.
-    func createHistory() throws(QueueError) {
-        historyAfter = state.foldedThrough
+    func create() throws(QueueError) {
+        start = state.foldedThrough
         for sql in Schema.historyTables { try database.execute(sql) }
-        try writeHistoryMark()
+        try writeMark()
     }
 
     /// Whether rows of an older store are not in the index yet.
-    package var isHistoryIncomplete: Bool { historyAfter > 0 }
+    var isIncomplete: Bool { start > 0 }
 
     /// Adds some rows of an older store, the newest first, inside the caller's transaction.
-    func extendHistory(by rows: Int64) throws(QueueError) {
+    func extend(by rows: Int64) throws(QueueError) {
         let lowest = try database.statement(
             "SELECT min(seq) FROM (SELECT seq FROM message NOT INDEXED WHERE seq <= ?1 ORDER BY seq DESC LIMIT ?2)")
-        lowest.bind(1, historyAfter)
+        lowest.bind(1, start)
         lowest.bind(2, rows)
         let first = try lowest.first { () throws(QueueError) in lowest.int(0) } ?? 0
-        let last = historyAfter
-        historyAfter = max(first - 1, 0)
-        // What `historyAfter` excluded until now.
-        try addToHistory(after: historyAfter, through: last)
-        try writeHistoryMark()
+        let last = start
+        start = max(first - 1, 0)
+        // What `start` excluded until now.
+        try add(after: start, through: last)
+        try writeMark()
     }
 
-    private func writeHistoryMark() throws(QueueError) {
+    private func writeMark() throws(QueueError) {
         try database.statement("DELETE FROM history WHERE status = -1").run()
-        guard historyAfter > 0 else { return }
+        guard start > 0 else { return }
         let mark = try database.statement("INSERT INTO history(status, seq) VALUES(-1, ?1)")
-        mark.bind(1, historyAfter)
+        mark.bind(1, start)
         try mark.run()
     }
 
     // MARK: Repair
 
     /// Rebuilds the index from the messages, inside the caller's transaction.
-    func rebuildHistory() throws(QueueError) {
+    func rebuild() throws(QueueError) {
         excess = []
         try database.execute("DELETE FROM history")
         try database.execute("DELETE FROM history_in")
-        historyAfter = 0
-        try addToHistory(after: 0, through: state.foldedThrough)
+        start = 0
+        try add(after: 0, through: state.foldedThrough)
         // The messages of `unsettled` have their entries now, and keep their rows of `in_flight` until the next `settle`.
     }
 }

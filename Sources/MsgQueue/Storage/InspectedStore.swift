@@ -16,7 +16,7 @@ final class InspectedStore {
     var state: StoreState? { opened.state }
     var isSchemaReplaced: Bool { opened.isSchemaReplaced }
     /// Whether it has the tables that the first builds of layout 2 did not have.
-    var hasHistoryTables: Bool { (try? reader.hasHistoryTables()) ?? false }
+    var hasHistoryTables: Bool { (try? reader.history.hasTables()) ?? false }
     /// A replaced schema has no other one of these tables.
     var hasOwnIDs: Bool { isSchemaReplaced || hasHistoryTables }
     /// A replaced schema has all tables.

@@ -37,9 +37,9 @@ struct PageQuery {
 
     /// The wanted messages that are not in the index of the history yet.
     private var unsettled: [Int64] {
-        guard !wantsAll, !store.unsettled.isEmpty else { return [] }
+        guard !wantsAll, !store.history.unsettled.isEmpty else { return [] }
         let conversation = filter.conversation.map { Name($0) }
-        return store.unsettled.messages.compactMap { message in
+        return store.history.unsettled.messages.compactMap { message in
             let isAfter = filter.after == 0 || (filter.newestFirst ? message.sequence < filter.after : message.sequence > filter.after)
             let isWanted = filter.statuses.contains(message.status.status) && (conversation == nil || message.conversation == conversation)
             return isAfter && isWanted ? message.sequence : nil
@@ -60,7 +60,7 @@ struct PageQuery {
         statement.bind(2, mask)
         statement.bind(3, store.state.foldedThrough)
         if let conversation = filter.conversation { try statement.bind(4, conversation) }
-        if !wantsAll { statement.bind(5, store.historyAfter) }
+        if !wantsAll { statement.bind(5, store.history.start) }
         return statement
     }
 

@@ -31,14 +31,14 @@ extension Store {
         keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, limit: Int = pruneLimit,
         damaged: (QueueError) -> Void
     ) throws(QueueError) -> PruneStep {
-        if isHistoryIncomplete {
-            try extendHistory(by: Int64(limit) * Self.extensionPerRemoval)
+        if history.isIncomplete {
+            try history.extend(by: Int64(limit) * HistoryIndex.extensionPerRemoval)
             return .isSearching
         }
         if try recentIDs.forget(before: forgetBefore, now: now < state.earliest ? nil : now, limit: limit) { return .hasMore }
         if try pruneExcess(keepCount: keepCount, now: now, limit: limit, damaged: damaged) > 0 { return .hasMore }
         guard let keepSince else { return .finished(oldest: nil) }
-        try settle()
+        try history.settle()
         return try pruneAged(since: keepSince, now: now, limit, damaged)
     }
 
@@ -52,21 +52,21 @@ extension Store {
     package func pruneExcess(
         keepCount: Int64?, now: Int64, limit most: Int = pruneLimit, damaged: (QueueError) -> Void
     ) throws(QueueError) -> Int {
-        guard let keepCount, !isHistoryIncomplete, totals.prunable > keepCount else {
-            excess = []
+        guard let keepCount, !history.isIncomplete, totals.prunable > keepCount else {
+            history.excess = []
             return 0
         }
-        if excess.isEmpty {
+        if history.excess.isEmpty {
             let limit = min(totals.prunable - keepCount, Self.excessLimit)
-            excess = try oldestPrunable(limit)
+            history.excess = try oldestPrunable(limit)
             // Those without entries in the index may be among the oldest.
-            if let oldest = unsettled.oldest, excess.count < limit || oldest < excess.max() ?? 0 {
-                try settle()
-                excess = try oldestPrunable(limit)
+            if let oldest = history.unsettled.oldest, history.excess.count < limit || oldest < history.excess.max() ?? 0 {
+                try history.settle()
+                history.excess = try oldestPrunable(limit)
             }
         }
-        let found = Array(excess.suffix(Int(min(totals.prunable - keepCount, Int64(most)))))
-        excess.removeLast(found.count)
+        let found = Array(history.excess.suffix(Int(min(totals.prunable - keepCount, Int64(most)))))
+        history.excess.removeLast(found.count)
         if found.isEmpty {
             // The counts or the index are wrong. They are rebuilt once in a session.
             guard !hasMissedExcess else { return 0 }
@@ -79,7 +79,7 @@ extension Store {
 
     /// Returns the oldest prunable messages by time, by conversation.
     private func oldestPrunable(_ limit: Int64) throws(QueueError) -> [Int64] {
-        guard !hasTimes else { return try oldestPrunableByTime(limit) }
+        guard !times.hasTimes else { return try oldestPrunableByTime(limit) }
         // A message that is missing is found when it is to be removed.
         let statement = try database.statement(
             """
@@ -146,7 +146,7 @@ extension Store {
             if !isComplete { search.cursor = sequence }
             return !isComplete
         }
-        if !due.isEmpty { excess = [] }
+        if !due.isEmpty { history.excess = [] }
         try removePrunable(due, now, damaged)
         isComplete = isComplete || (read < rows && due.count < limit)
         ageSearch = isComplete ? AgeSearch() : search
@@ -173,7 +173,7 @@ extension Store {
                 try delete(row)
                 continue
             }
-            try changeEntries(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
+            try history.changeEntries(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
             try deleteRow(row, hasAttempts: hasAttempts)
         }
     }

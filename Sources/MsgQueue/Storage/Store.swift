@@ -10,12 +10,8 @@ package final class Store {
     let titles: Titles
     let handOvers: HandOverTable
     let recentIDs: RecentIDs
-    /// Some message may have a `time_at`.
-    var hasTimes = false
-    /// No message with a `time_at` of 0 was created later. Not used when there is a `timedFrom`.
-    var latestPlain = Int64.min
-    /// Conversations whose newest message by time `writeCounts` determines.
-    var changedTimes: Set<Name> = []
+    let times: TimeIndex
+    let history: HistoryIndex
     var pageEnds = PageEnds()
     var counters = Counters()
     /// Changes of the current transaction that the table `conversation` does not have yet.
@@ -29,20 +25,15 @@ package final class Store {
     var oldThrough: Int64 = 0
     /// Pruning found fewer messages than the counts say.
     var hasMissedExcess = false
-    /// Messages of the history in excess of its limit, which the next steps of pruning remove, the last one first.
-    var excess: [Int64] = []
-    var unsettled = Unsettled()
     package internal(set) var unsentSums = UnsentSums()
     /// How often the sums were discarded, to be read again.
     package private(set) var discardedSums = 0
-    /// Rows up to this one are not in the index of the history. 0 except in an older store.
-    var historyAfter: Int64 = 0
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
     /// Values in memory when the transaction began, for a rollback.
     private var atBegin:
         (
-            comparison: QueuedComparison?, check: BackgroundCheck?, requestedCheck: BackgroundCheck?, historyAfter: Int64
+            comparison: QueuedComparison?, check: BackgroundCheck?, requestedCheck: BackgroundCheck?
         )?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
@@ -107,6 +98,8 @@ package final class Store {
         titles = Titles(database)
         handOvers = HandOverTable(database)
         recentIDs = RecentIDs(database, state)
+        times = TimeIndex(database, state)
+        history = HistoryIndex(database, state)
         side = SideFile(of: lock?.path ?? database.path)
         isReadOnly = options?.readOnly ?? true
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
@@ -125,7 +118,7 @@ package final class Store {
         // The last session may have ended while it deleted messages.
         hasRemovedText = survey.logFrames > 0 && !isReadOnly
         state.beginSequences(after: survey.loss)
-        if survey.layout >= Layout.withTimes { try readTimes() }
+        if survey.layout >= Layout.withTimes { try times.read() }
         if survey.state == nil {
             try rebuildState()
         } else if survey.needsIndexes {
@@ -147,14 +140,14 @@ package final class Store {
     /// Adds what a store of an earlier layout or build lacks, in one transaction.
     private func upgrade(_ survey: StoreSurvey, to layout: Layout) throws(QueueError) {
         let statements = layout.statements(from: survey.layout)
-        let hasHistory = try hasHistoryTables()
-        if hasHistory { try readHistoryState() }
+        let hasHistory = try history.hasTables()
+        if hasHistory { try history.read() }
         guard !statements.isEmpty || !hasHistory || survey.lacksPriorityIndex else { return }
         try begin()
         if survey.lacksPriorityIndex { try database.execute(Schema.priorityIndex) }
-        if !hasHistory { try createHistory() }
+        if !hasHistory { try history.create() }
         for sql in statements { try database.execute(sql) }
-        if survey.layout < Layout.withTimes { try arrangeTimes() }
+        if survey.layout < Layout.withTimes { try times.arrange() }
         if survey.layout < Layout.withFailures { try rebuildFailures() }
         state.requireWrite()
         try commit(durable: true)
@@ -226,7 +219,7 @@ package final class Store {
         guard var check = conversationCheck else { return nil }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < 1_000_000 }
-        let bounds = DerivedCheck.Bounds(folded: state.foldedThrough, historyAfter: historyAfter)
+        let bounds = DerivedCheck.Bounds(folded: state.foldedThrough, historyAfter: history.start)
         repeat { try check.step(database, bounds, isTimeLeft) } while !check.isDone && isTimeLeft()
         conversationCheck = check
         guard check.isDone else { return nil }
@@ -266,9 +259,9 @@ package final class Store {
         guard !database.isInTransaction else { return }
         try database.begin()
         state.begin()
-        atBegin = (comparison, check, requestedCheck, historyAfter)
+        atBegin = (comparison, check, requestedCheck)
         unsentSums.isTouched = false
-        unsettled.begin()
+        history.begin()
     }
 
     /// The number of commits that wrote something.
@@ -341,14 +334,13 @@ package final class Store {
         state.rollback()
         if let old = atBegin {
             (comparison, check, requestedCheck) = (old.comparison, old.check, old.requestedCheck)
-            historyAfter = old.historyAfter
         }
         // They are read again.
         if unsentSums.isTouched { discardUnsentSums() }
         ageSearch = AgeSearch()
-        excess = []
-        (changedCounts, removedNewest, changedTimes, failureChanges) = ([:], [:], [], FailureChanges())
-        unsettled.rollback()
+        (changedCounts, removedNewest, failureChanges) = ([:], [:], FailureChanges())
+        history.rollback()
+        times.rollback()
         bulk = nil
         counters.rollback()
     }
@@ -594,7 +586,7 @@ package final class Store {
         for _ in 0..<3 {
             do throws(QueueError) {
                 try begin()
-                try settle()
+                try history.settle()
                 try fold()
                 // VACUUM rebuilt the indexes from the messages, and the counts must agree with damaged ones, too.
                 if isVacuumed { try rebuildConversations() }

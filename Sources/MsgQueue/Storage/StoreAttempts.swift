@@ -13,7 +13,7 @@ extension Store {
     package func end(_ row: Row, _ resolution: Resolution, removedAt: Int64? = nil) throws(QueueError) {
         let isSent = resolution.fate == .sent && row.progress.status.isUnsent
         if isSent, let removedAt { return try removeSent(row, now: removedAt) }
-        let isSettledLater = isSent && isInHistoryIndex(row.sequence)
+        let isSettledLater = isSent && history.contains(row.sequence)
         if !isSettledLater { try removeInFlight(row.sequence) }
         switch resolution.fate {
         case .discarded, .deleted:
@@ -149,7 +149,7 @@ extension Store {
 
     /// Removes the record of an attempt that has ended, or whose message is gone.
     package func removeInFlight(_ sequence: Int64) throws(QueueError) {
-        if unsettled.contains(sequence) { return try settle() }
+        if history.unsettled.contains(sequence) { return try history.settle() }
         let statement = try database.statement("DELETE FROM in_flight WHERE seq = ?1")
         statement.bind(1, sequence)
         try statement.run()

@@ -5,13 +5,13 @@ extension Store {
         guard state.unfoldedRows > 0 else { return }
         let first = state.foldedThrough
         try countRows(after: state.foldedThrough)
-        if counters.hasUnfoldedHistory { try addToHistory(after: state.foldedThrough, through: state.nextSequence - 1) }
+        if counters.hasUnfoldedHistory { try history.add(after: state.foldedThrough, through: state.nextSequence - 1) }
         let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
         rows.bind(1, state.foldedThrough)
         try rows.run()
         state.foldedThrough = state.nextSequence - 1
         counters.clearUnfolded()
-        try noteFoldedTimes(after: first)
+        try times.noteFolded(after: first)
     }
 
     /// Adds the rows after a sequence number to the counts by conversation.
@@ -45,7 +45,7 @@ extension Store {
         fields.bind(.timeSeq, 0)
         fields.bind(.proof, Self.proof(counts, last: last))
         try statement.run()
-        if hasTimes { changedTimes.insert(conversation) }
+        times.noteChange(of: conversation)
     }
 
     /// For an INSERT into `conversation`: where the conversation has a row, the new counts are added to it.
@@ -101,7 +101,7 @@ extension Store {
         count(row, row.change(to: nil))
         noteUnsent(from: row, to: nil)
         guard row.sequence <= state.foldedThrough else { return }
-        if hasTimes { changedTimes.insert(row.conversation) }
+        times.noteChange(of: row.conversation)
         removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
     }
 
@@ -112,7 +112,7 @@ extension Store {
         let removed = removedNewest
         removedNewest.removeAll(keepingCapacity: true)
         for (conversation, sequence) in removed { try updateNewest(of: conversation, afterRemoving: sequence) }
-        try writeNewestTimes()
+        try times.writeNewest()
     }
 
     private func writeChangedCounts() throws(QueueError) {
@@ -175,7 +175,7 @@ extension Store {
         try writeCounts()
         Log.warning("\(path): the counts of a conversation were damaged and are rebuilt from its messages")
         let (counts, last) = try countRows(in: conversation)
-        let newest = try newestByTime(in: conversation) ?? TimePlace(0, 0)
+        let newest = try times.newest(in: conversation) ?? TimePlace(0, 0)
         let update = try database.statement(
             """
             UPDATE conversation SET \(set: ConversationColumn.counts + [.lastSeq, .proof, .lastTime, .timeSeq])
@@ -226,9 +226,9 @@ extension Store {
         check?.rebuilt()
         requestedCheck?.rebuilt()
         discardUnsentSums()
-        try arrangeTimes()
+        try times.arrange()
         try rebuildConversations()
-        try rebuildHistory()
+        try history.rebuild()
         try rebuildFailures()
         // What belongs to messages that are gone.
         for table in ["large_body", "attempt", "in_flight"] {
@@ -243,7 +243,7 @@ extension Store {
         (changedCounts, removedNewest) = ([:], [:])
         try database.execute("DELETE FROM conversation")
         try countRows(after: 0)
-        if hasTimes { try rereadNewestTimes() }
+        if times.hasTimes { try times.rereadNewest() }
         counters.add(try sumOfConversations() + totals.negated, Name(""), unfolded: false)
     }
 

@@ -38,7 +38,7 @@ extension Store {
     /// restart the one that it has now, or that of the message if it is gone.
     private func highestSequence(forNewest sequence: Int64) throws(QueueError) -> Int64 {
         if let known = pageEnds[sequence] { return known }
-        guard hasTimes else { return sequence }
+        guard times.hasTimes else { return sequence }
         let fresh = try newestUnfolded()
         let statement = try database.statement(
             """
@@ -157,7 +157,7 @@ extension Store {
             LEFT JOIN message AS m ON m.seq = c.last_seq
             WHERE c.last_seq < ?1 AND c.last_seq > 0 AND c.last_time = 0 ORDER BY c.last_seq DESC
             """)
-        statement.bind(1, end.time == Int64.max ? plainEnd : try firstPlain(from: end))
+        statement.bind(1, end.time == Int64.max ? times.plainEnd : try times.firstPlain(from: end))
         var found: [Candidate] = []
         try statement.forEach { () throws(QueueError) in
             let (name, last) = (Name(statement.text(0)), statement.int(1))
@@ -180,13 +180,13 @@ extension Store {
             found[name] = Candidate(name: name, newest: max(found[name]?.newest ?? place, place), last: sequence)
             return true
         }
-        guard hasTimes else { return found }
+        guard times.hasTimes else { return found }
         let folded = try database.statement("SELECT last_seq, last_time, time_seq FROM conversation WHERE name = ?1")
         for (name, candidate) in found {
             try folded.bind(1, name.text)
             let stored = try folded.first { () throws(QueueError) in (last: folded.int(0), time: TimePlace(folded.int(1), folded.int(2))) }
             guard let stored else { continue }
-            let plain = stored.time.time == 0 ? try timePlace(of: stored.last)?.place : nil
+            let plain = stored.time.time == 0 ? try times.place(of: stored.last)?.place : nil
             found[name] = Candidate(name: name, newest: max(candidate.newest, plain ?? stored.time), last: candidate.last)
         }
         return found

@@ -18,7 +18,7 @@ extension Store {
     /// Inserts a message into the history after all others, inside the caller's transaction, and returns its row.
     func record(_ draft: borrowing BorrowedDraft, now: Int64, random: UInt64) throws(QueueError) -> Row {
         let sequence = try state.takeSequence()
-        let time = takeTime(draft.time, at: sequence, now: now)
+        let time = times.take(draft.time, at: sequence, now: now)
         let row = row(of: draft, at: sequence, time: time, isRecorded: true, DraftTimes(draft), now: now, random: random)
         try insert(row, draft.body)
         return row

@@ -43,7 +43,7 @@ extension Store {
         _ old: Row, by draft: borrowing BorrowedDraft, _ times: DraftTimes, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
         try settleBulk(from: old.sequence)
-        let time = takeTime(draft.time, inPlaceOf: old.sequence, now: now)
+        let time = self.times.take(draft.time, inPlaceOf: old.sequence, now: now)
         let row = row(of: draft, at: old.sequence, time: time, times, now: now, random: random)
         let statement = try database.statement(
             """
@@ -63,7 +63,7 @@ extension Store {
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
         noteUnsent(from: old, to: row)
-        if hasTimes { changedTimes.insert(row.conversation) }
+        self.times.noteChange(of: row.conversation)
         try noteTimed(row, insteadOf: old)
         hasRemovedText = true
         return row

@@ -204,10 +204,10 @@ extension Store {
         try begin()
         try countRows(after: 0)
         state.foldedThrough = sequence
-        try rebuildHistory()
+        try history.rebuild()
         try rebuildFailures()
         state.markAssigned(through: sequence)
-        try arrangeTimes()
+        try times.arrange()
         try commit(durable: false)
         try database.execute(state.copy.update)
     }

@@ -8,7 +8,7 @@ extension Store {
         _ draft: borrowing BorrowedDraft, times: DraftTimes? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
         let sequence = try state.takeSequence()
-        let time = takeTime(draft.time, at: sequence, now: now)
+        let time = self.times.take(draft.time, at: sequence, now: now)
         let row = row(of: draft, at: sequence, time: time, times ?? DraftTimes(draft), now: now, random: random)
         try insert(row, draft.body)
         return row
@@ -111,8 +111,8 @@ extension Store {
         guard progress.status != row.progress.status else { return }
         count(row, row.change(to: progress.status))
         let new = StoredStatus(progress.status, isReceived: row.isReceived)
-        if isSettledLater, let new { return try noteSent(row, new) }
-        try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: new)
+        if isSettledLater, let new { return try history.noteSent(row, new) }
+        try history.change(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: new)
     }
 
     /// Changes what a message contains. Its sequence number and its status stay.
@@ -140,6 +140,24 @@ extension Store {
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
         noteUnsent(from: old, to: row)
+    }
+
+    /// Gives a row another time, before it is written.
+    func moveInTime(_ row: inout Row, to time: Int64) throws(QueueError) {
+        let old = row
+        row.timeAt = times.take(time, inPlaceOf: row.sequence, now: row.createdAt)
+        times.noteChange(of: row.conversation)
+        // Which messages are the oldest depends on the times.
+        history.excess = []
+        try noteTimed(row, insteadOf: old)
+    }
+
+    /// Called for a row that gets a time of its own, or replaces one in its place.
+    func noteTimed(_ row: Row, insteadOf old: Row) throws(QueueError) {
+        guard old.timeAt == 0, row.timeAt != 0, row.sequence < state.timedFrom else { return }
+        // The last plain rows may not be in the table yet.
+        try settleBulk(from: Int64.max)
+        try times.extend()
     }
 
     /// Notes that the expiry of a new message was computed by a wrong clock. It is ignored until `correctExpiry`.
@@ -183,7 +201,7 @@ extension Store {
 
     /// Removes a message and its rows in other tables.
     package func delete(_ row: Row) throws(QueueError) {
-        try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
+        try history.change(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
         try noteFailure(of: row, nil)
         var (isFirst, existed) = (true, false)
         for statement in [

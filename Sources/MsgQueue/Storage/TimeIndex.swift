@@ -3,14 +3,30 @@
 /// Rows with `time_at` = 0 are *plain*: their time is `created_at`, and no plain row before them was created later, so that their order by
 /// time is that of their sequence numbers. The others are in the indexes `message_time` and `message_time_in`. From `state.timed_from` on there
 /// are no plain rows, so that a page by time reads past few rows of the other kind.
-extension Store {
+final class TimeIndex {
+    private let database: Database
+    private let state: StateRow
+    /// Some message may have a `time_at`.
+    private(set) var hasTimes = false
+    /// No message with a `time_at` of 0 was created later. Not used when there is a `timedFrom`.
+    private var latestPlain = Int64.min
+    /// Conversations whose newest message by time `writeNewest` determines.
+    private var changed: Set<Name> = []
+
+    init(_ database: Database, _ state: StateRow) { (self.database, self.state) = (database, state) }
+
+    func rollback() { changed = [] }
+
+    /// The newest message of this conversation may be another one.
+    func noteChange(of conversation: Name) { if hasTimes { changed.insert(conversation) } }
+
     /// So many rows out of order get a `time_at` alone; if there are more, all rows get one.
     private static let mostDisplaced = 1_000
     /// So many plain rows get a `time_at` when one before them gets a time of its own.
     private static let extended: Int64 = 32
 
     /// Returns the `time_at` of a new row. `given`: the time of its draft; 0: none.
-    func takeTime(_ given: Int64, at sequence: Int64, now: Int64) -> Int64 {
+    func take(_ given: Int64, at sequence: Int64, now: Int64) -> Int64 {
         if state.timedFrom == 0 {
             switch TimeOrder.place(given: given, now: now, latest: latestPlain) {
             case .plain:
@@ -25,34 +41,16 @@ extension Store {
     }
 
     /// The same for a row that replaces the one with this sequence number.
-    func takeTime(_ given: Int64, inPlaceOf sequence: Int64, now: Int64) -> Int64 {
-        if sequence == state.lastSequence, state.timedFrom == 0 { return takeTime(given, at: sequence, now: now) }
+    func take(_ given: Int64, inPlaceOf sequence: Int64, now: Int64) -> Int64 {
+        if sequence == state.lastSequence, state.timedFrom == 0 { return take(given, at: sequence, now: now) }
         if state.timedFrom == 0 { state.timedFrom = state.lastSequence + 1 }
         hasTimes = true
         return given != 0 ? given : max(now, 1)
     }
 
-    /// Gives a row another time, before it is written.
-    func moveInTime(_ row: inout Row, to time: Int64) throws(QueueError) {
-        let old = row
-        row.timeAt = takeTime(time, inPlaceOf: row.sequence, now: row.createdAt)
-        changedTimes.insert(row.conversation)
-        // Which messages are the oldest depends on the times.
-        excess = []
-        try noteTimed(row, insteadOf: old)
-    }
-
-    /// Called for a row that gets a time of its own, or replaces one in its place.
-    func noteTimed(_ row: Row, insteadOf old: Row) throws(QueueError) {
-        guard old.timeAt == 0, row.timeAt != 0, row.sequence < state.timedFrom else { return }
-        // The last plain rows may not be in the table yet.
-        try settleBulk(from: Int64.max)
-        try extendTimes()
-    }
-
     /// Gives the last plain rows a `time_at`. Called for each row before them that gets a time of its own, so that the plain rows come to an
     /// end before pages by time read past many others among them.
-    private func extendTimes() throws(QueueError) {
+    func extend() throws(QueueError) {
         let plain = try database.statement(
             "SELECT seq, conversation FROM message NOT INDEXED WHERE seq < ?1 AND time_at = 0 ORDER BY seq DESC LIMIT ?2")
         plain.bind(1, state.timedFrom)
@@ -60,7 +58,7 @@ extension Store {
         var first: Int64 = 1
         try plain.forEach { () throws(QueueError) in
             first = plain.int(0)
-            changedTimes.insert(Name(plain.text(1)))
+            changed.insert(Name(plain.text(1)))
             return true
         }
         let update = try database.statement("UPDATE message SET time_at = max(created_at, 1) WHERE seq >= ?1 AND seq < ?2 AND time_at = 0")
@@ -71,7 +69,7 @@ extension Store {
     }
 
     /// Reads whether there are rows in the indexes by time, and the time of the last plain row.
-    func readTimes() throws(QueueError) {
+    func read() throws(QueueError) {
         let timed = try database.statement(
             """
             SELECT EXISTS (SELECT 1 FROM message INDEXED BY message_time WHERE indexed = 1 AND time_at != 0)
@@ -87,7 +85,7 @@ extension Store {
 
     /// Gives each row that is out of order a `time_at`, inside the caller's transaction. The rows of earlier layouts have none, and the wall
     /// clock may have been set back between two of them.
-    func arrangeTimes() throws(QueueError) {
+    func arrange() throws(QueueError) {
         var (latest, lastPlain, lastTimed) = (Int64.min, Int64(0), Int64(0))
         var displaced: [Int64] = []
         let rows = try database.statement("SELECT seq, created_at, time_at FROM message NOT INDEXED ORDER BY seq")
@@ -112,29 +110,29 @@ extension Store {
             }
             state.timedFrom = lastTimed > lastPlain ? lastPlain + 1 : 0
         }
-        try readTimes()
-        if hasTimes { try rereadNewestTimes() }
+        try read()
+        if hasTimes { try rereadNewest() }
     }
 
     // MARK: The newest message of each conversation
 
     /// Determines the newest message by time of all conversations with rows in the indexes.
-    func rereadNewestTimes() throws(QueueError) {
+    func rereadNewest() throws(QueueError) {
         let names = try database.statement(
             "SELECT DISTINCT conversation FROM message INDEXED BY message_time_in WHERE indexed = 1 AND time_at != 0")
         try names.forEach { () throws(QueueError) in
-            changedTimes.insert(Name(names.text(0)))
+            changed.insert(Name(names.text(0)))
             return true
         }
         let others = try database.statement("SELECT name FROM conversation INDEXED BY conversation_time WHERE last_time != 0")
         try others.forEach { () throws(QueueError) in
-            changedTimes.insert(Name(others.text(0)))
+            changed.insert(Name(others.text(0)))
             return true
         }
     }
 
     /// Notes the rows that a fold adds, which are those after `first`.
-    func noteFoldedTimes(after first: Int64) throws(QueueError) {
+    func noteFolded(after first: Int64) throws(QueueError) {
         guard hasTimes else { return }
         let rows = try database.statement(
             """
@@ -143,16 +141,16 @@ extension Store {
             """)
         rows.bind(1, first)
         try rows.forEach { () throws(QueueError) in
-            if rows.bool(1) || rows.int(2) != 0 { changedTimes.insert(Name(rows.text(0))) }
+            if rows.bool(1) || rows.int(2) != 0 { changed.insert(Name(rows.text(0))) }
             return true
         }
     }
 
-    /// Writes the newest messages by time of the conversations in `changedTimes`.
-    func writeNewestTimes() throws(QueueError) {
-        guard !changedTimes.isEmpty else { return }
-        let names = changedTimes
-        changedTimes.removeAll(keepingCapacity: true)
+    /// Writes the newest messages by time of the conversations in `changed`.
+    func writeNewest() throws(QueueError) {
+        guard !changed.isEmpty else { return }
+        let names = changed
+        changed.removeAll(keepingCapacity: true)
         let mask: SQL = "\(number: TimePlace.proofMask)"
         let update = try database.statement(
             """
@@ -161,7 +159,7 @@ extension Store {
             WHERE name = ?1 AND (last_time != ?2 OR time_seq != ?3)
             """)
         for name in names {
-            let newest = try newestByTime(in: name) ?? TimePlace(0, 0)
+            let newest = try newest(in: name) ?? TimePlace(0, 0)
             try update.bind(1, name.text)
             update.bind(2, newest.time)
             update.bind(3, newest.sequence)
@@ -170,7 +168,7 @@ extension Store {
     }
 
     /// Returns the newest folded message of a conversation by time; nil: no row of it is in the index.
-    func newestByTime(in conversation: Name) throws(QueueError) -> TimePlace? {
+    func newest(in conversation: Name) throws(QueueError) -> TimePlace? {
         let timed = try database.statement(Self.newestOfEachStatus)
         try timed.bind(1, conversation.text)
         var newest: TimePlace?
@@ -210,7 +208,7 @@ extension Store {
     var plainEnd: Int64 { state.timedFrom == 0 ? Int64.max : state.timedFrom }
 
     /// Returns the place of the message with this sequence number; nil: there is none.
-    func timePlace(of sequence: Int64) throws(QueueError) -> (place: TimePlace, isPlain: Bool)? {
+    func place(of sequence: Int64) throws(QueueError) -> (place: TimePlace, isPlain: Bool)? {
         let row = try database.statement("SELECT created_at, time_at FROM message WHERE seq = ?1")
         row.bind(1, sequence)
         return try row.first { () throws(QueueError) in

@@ -10,7 +10,7 @@ extension PageQuery {
     /// Returns nil when an index has an entry for a message that is gone, unless `mayDiffer`.
     func placesByTime(mayDiffer: Bool = false) throws(QueueError) -> [TimePlace]? {
         guard var places = try plainPlaces(mayDiffer) else { return nil }
-        if store.hasTimes {
+        if store.times.hasTimes {
             places += try timedPlaces()
             places += try unfoldedPlaces()
         }
@@ -28,8 +28,8 @@ extension PageQuery {
         while true {
             let sequences = try PageQuery(page, sending, store, only: only).sequences()
             for sequence in sequences {
-                guard sequence < store.plainEnd else { return places }
-                guard let (place, isPlain) = try store.timePlace(of: sequence) else {
+                guard sequence < store.times.plainEnd else { return places }
+                guard let (place, isPlain) = try store.times.place(of: sequence) else {
                     guard mayDiffer else { return nil }
                     continue
                 }
@@ -43,11 +43,11 @@ extension PageQuery {
 
     /// Returns the sequence number after which the plain rows of the page begin, or before it, if newest first.
     private func plainCursor() throws(QueueError) -> Int64 {
-        guard let cursor = filter.timePlace else { return filter.newestFirst ? store.plainEnd : 0 }
+        guard let cursor = filter.timePlace else { return filter.newestFirst ? store.times.plainEnd : 0 }
         // The time of a damaged row may be anything. With its sequence number the pages come to an end.
-        if let (_, isPlain) = try store.timePlace(of: cursor.sequence), isPlain { return cursor.sequence }
-        if filter.newestFirst { return try store.firstPlain(from: cursor) }
-        return try store.firstPlain(from: TimePlace(cursor.time, cursor.sequence.addingClamped(1))) - 1
+        if let (_, isPlain) = try store.times.place(of: cursor.sequence), isPlain { return cursor.sequence }
+        if filter.newestFirst { return try store.times.firstPlain(from: cursor) }
+        return try store.times.firstPlain(from: TimePlace(cursor.time, cursor.sequence.addingClamped(1))) - 1
     }
 
     /// Returns the first rows after the cursor in an index by time.

@@ -139,7 +139,7 @@ import Testing
                 try scene.check()
             }
         }
-        try scene.bench.transaction { try $0.settle() }
+        try scene.bench.transaction { try $0.history.settle() }
         #expect(try scene.bench.rows("SELECT seq FROM in_flight").map { Int64($0[0] ?? "") } == scene.inFlight.sorted())
         try scene.check()
     }
@@ -158,10 +158,10 @@ import Testing
         scene.bench.close()
         try change(scene.bench, StoreBench.asLayout2 + ["recent_own", "history_in", "history"].map { "DROP TABLE \($0)" })
         try scene.bench.reopen()
-        #expect(scene.bench.store.isHistoryIncomplete)
+        #expect(scene.bench.store.history.isIncomplete)
         try scene.check()
         var steps = 0
-        while scene.bench.store.isHistoryIncomplete {
+        while scene.bench.store.history.isIncomplete {
             try scene.bench.transaction { _ in
                 for _ in 0..<5 { try scene.change() }
             }
@@ -177,7 +177,7 @@ import Testing
             #expect(steps < 20)
         }
         #expect(steps > 2)
-        try scene.bench.transaction { try $0.rebuildHistory() }
+        try scene.bench.transaction { try $0.history.rebuild() }
         try scene.check()
     }
 
@@ -222,7 +222,7 @@ import Testing
         #expect(try scene.bench.store.interrupted().map(\.sequence) == rows[2...].map(\.sequence))
         _ = try scene.bench.rows("DELETE FROM in_flight WHERE seq = \(rows[0].sequence) OR seq = \(rows[2].sequence)")
         _ = try scene.bench.rows("INSERT INTO in_flight VALUES(\(rows[2].sequence), 1, 1)")
-        try scene.bench.transaction { try $0.settle() }
+        try scene.bench.transaction { try $0.history.settle() }
         #expect(try scene.bench.store.interrupted().map(\.sequence) == rows[2...].map(\.sequence))
     }
 

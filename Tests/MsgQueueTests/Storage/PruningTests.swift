@@ -102,7 +102,7 @@ import Testing
         if deletes { #expect(left.count <= keep) } else { #expect(left == all.suffix(Int(keep))) }
         #expect(bench.store.totals.history == Int64(left.count))
         try bench.transaction { store in
-            try store.settle()
+            try store.history.settle()
             #expect(try store.differences() == [])
             #expect(try store.sumOfConversations() + store.counters.unfolded.values.reduce(Counts(), +) == store.totals)
         }
@@ -229,9 +229,9 @@ import Testing
                 try store.end(row, Resolution(fate: .sent, progress: progress))
             }
         }
-        #expect(bench.store.unsettled.count == 10)
+        #expect(bench.store.history.unsettled.count == 10)
         try prune(bench, since: bench.now + 1)
-        #expect(bench.store.totals == Counts() && bench.store.unsettled.isEmpty)
+        #expect(bench.store.totals == Counts() && bench.store.history.unsettled.isEmpty)
         for table in ["message", "in_flight", "history", "history_in"] {
             #expect(try bench.rows("SELECT count(*) FROM \(table)") == [["0"]], "\(table)")
         }

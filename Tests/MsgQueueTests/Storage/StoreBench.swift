@@ -111,7 +111,7 @@ extension Store {
     /// Returns what differs from what it is derived from.
     func differences() throws(QueueError) -> [String] {
         var check = try DerivedCheck(of: database)
-        let bounds = DerivedCheck.Bounds(folded: state.foldedThrough, historyAfter: historyAfter)
+        let bounds = DerivedCheck.Bounds(folded: state.foldedThrough, historyAfter: history.start)
         while !check.isDone { try check.step(database, bounds) { true } }
         return check.findings
     }

@@ -174,7 +174,7 @@ import Testing
             bench.now += 1_000
             try bench.add(number % 3 == 0 ? "a" : "b", [1])
         }
-        #expect(!bench.store.hasTimes)
+        #expect(!bench.store.times.hasTimes)
         for sequence in Int64(1)...20 {
             let row = try #require(try bench.row(sequence))
             try bench.transaction { store in
@@ -223,7 +223,7 @@ import Testing
         try bench.transaction { store in
             try store.fold()
             try store.database.execute("UPDATE message SET time_at = 0")
-            try store.arrangeTimes()
+            try store.times.arrange()
         }
         try bench.reopen()
         #expect(try bench.store.differences() == [])
