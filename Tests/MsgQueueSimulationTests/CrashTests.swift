@@ -36,7 +36,7 @@ import Testing
             for kind in Set(written) { kinds[kind, default: Kind()].seeds += 1 }
             let places = Self.places(in: written, kinds)
             var left = Dictionary(places.map { ($0.number, $0.isStored) }, uniquingKeysWith: { first, _ in first })
-            let report = try RandomScript(seed: seed, crashes: .none).play { simulation in
+            let run = try RandomScript(seed: seed, crashes: .none).play { simulation in
                 simulation.disk.fate = { number, writes in
                     guard let isStored = left.removeValue(forKey: number) else { return .stored }
                     if isStored {
@@ -47,8 +47,8 @@ import Testing
                     return .crash(isStored: isStored)
                 }
             }
-            #expect(report.crashes == places.count - left.count)
-            RandomSimulationTests.check(report, seed)
+            #expect(run.report.crashes == places.count - left.count)
+            RandomSimulationTests.check(run, seed)
         }
         print("Crashes before and after each kind of write:")
         for (name, kind) in kinds.sorted(by: { $0.key < $1.key }) { print("  \(kind.before), \(kind.after): \(name)") }
@@ -59,14 +59,14 @@ import Testing
         var refused = 0
         for seed in Self.seeds where seed % 4 == 1 {
             var random = SeededGenerator(seed: seed &+ 70_000)
-            let report = try RandomScript(seed: seed, crashes: .none).play { simulation in
+            let run = try RandomScript(seed: seed, crashes: .none).play { simulation in
                 simulation.disk.fate = { [unowned simulation] _, _ in
                     guard simulation.time < .seconds(3_600), Int.random(in: 0..<12, using: &random) == 0 else { return .stored }
                     refused += 1
                     return .refused
                 }
             }
-            RandomSimulationTests.check(report, seed)
+            RandomSimulationTests.check(run, seed)
         }
         #expect(refused > 0)
     }

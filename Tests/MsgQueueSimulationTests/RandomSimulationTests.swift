@@ -1,7 +1,8 @@
 import Glibc
 import MsgQueue
-import MsgQueueSimulation
 import Testing
+
+@testable import MsgQueueSimulation
 
 /// Random queues with random networks, receivers and crashes. `MSGQUEUE_SEED=17` repeats one run, `MSGQUEUE_SEEDS` sets their number.
 @Suite struct RandomSimulationTests {
@@ -11,18 +12,20 @@ import Testing
 
     @Test(arguments: seeds)
     func X10_any_network_receiver_and_crash_loses_nothing_and_keeps_the_order(seed: UInt64) throws {
-        let report = try RandomScript(seed: seed).play()
-        Self.check(report, seed)
-        if seed % 10 == 0 { #expect(try RandomScript(seed: seed).play() == report, "the same seed gives the same run") }
+        let run = try RandomScript(seed: seed).play()
+        Self.check(run, seed)
+        if seed % 10 == 0 { #expect(try RandomScript(seed: seed).play() == run, "the same seed gives the same run") }
     }
 }
 
 extension RandomSimulationTests {
     /// What holds for every run.
-    static func check(_ report: Simulation.Report, _ seed: UInt64) {
+    static func check(_ run: RandomScript.Run, _ seed: UInt64) {
+        let (report, script) = (run.report, RandomScript(seed: seed))
         #expect(report.lost.isEmpty, "seed \(seed)")
         // A message that is sent by hand, or retried after it failed, leaves its place.
-        if !RandomScript(seed: seed).hasCalls { #expect(report.overtaking.isEmpty, "seed \(seed)") }
+        if !script.hasCalls { checkOrder(run, seed) }
+        if !script.hasCalls, !script.hasTimes { #expect(report.overtaking.isEmpty, "seed \(seed)") }
         #expect(report.counts.queued == 0 && report.counts.sending == 0, "seed \(seed): the failures ended long enough before")
         // Every request is answered before any time-out.
         let areAnswered = report.attempts.allSatisfy { attempt in attempt.endedAt.map { $0 - attempt.startedAt < .seconds(2) } ?? false }
@@ -31,7 +34,24 @@ extension RandomSimulationTests {
             #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "seed \(seed): \(id) was never accepted")
         }
         checkAttempts(report, seed)
+        checkBatches(run, seed)
         checkRate(report, seed)
+    }
+
+    /// In each conversation no attempt begins while an earlier message waits whose time not before has come.
+    private static func checkOrder(_ run: RandomScript.Run, _ seed: UInt64) {
+        for attempts in Dictionary(grouping: run.report.attempts, by: \.conversation).values {
+            for (place, attempt) in attempts.enumerated() {
+                guard let message = run.messages[attempt.id] else { continue }
+                let overtaken = attempts[place...].first { later in
+                    guard let other = run.messages[later.id], other.sequence < message.sequence else { return false }
+                    // One that replaces another takes its place; one of the same batch was sent before.
+                    return other.enqueuedAt <= attempt.startedAt && other.notBefore <= attempt.startedAt
+                        && !attempts[..<place].contains { $0.id == later.id && $0.startedAt == attempt.startedAt }
+                }
+                #expect(overtaken == nil, "seed \(seed): \(attempt.id) at \(attempt.startedAt) before \(overtaken?.id ?? "")")
+            }
+        }
     }
 
     /// A message whose success the queue has seen in time is not sent again, and no attempt has the number of an earlier one that counts.
@@ -45,6 +65,24 @@ extension RandomSimulationTests {
             let isNew = numbers[attempt.id]?.contains(attempt.number) != true
             #expect(isNew, "seed \(seed): \(attempt.id) has two attempts \(attempt.number)")
             if attempt.outcome != .offline, attempt.outcome != .skipped { numbers[attempt.id, default: []].insert(attempt.number) }
+        }
+    }
+
+    /// No call has more messages than the transport takes, and a message whose attempt a crash interrupted is alone in its next call.
+    private static func checkBatches(_ run: RandomScript.Run, _ seed: UInt64) {
+        let script = RandomScript(seed: seed)
+        let timeout = script.options.attemptTimeout
+        var last: [String: RandomScript.Call] = [:]
+        for call in run.calls {
+            #expect(call.ids.count <= script.batches?.maxMessages ?? 1, "seed \(seed): a call at \(call.time)")
+            for id in call.ids {
+                // Later the attempt may have timed out before the crash.
+                if call.ids.count > 1, let before = last[id], before.process < call.process, call.time < before.time + timeout {
+                    let hasEnded = run.report.attempts.contains { $0.id == id && $0.startedAt == before.time && $0.endedAt != nil }
+                    #expect(hasEnded, "seed \(seed): \(id), which was interrupted, is in a batch at \(call.time)")
+                }
+                last[id] = call
+            }
         }
     }
 
@@ -66,6 +104,33 @@ extension RandomSimulationTests {
 struct RandomScript {
     enum Crashes { case none, random }
 
+    struct Run: Equatable {
+        let report: Simulation.Report
+        /// Those that were enqueued, by id.
+        let messages: [String: Enqueued]
+        /// The calls of a batch transport.
+        let calls: [Call]
+    }
+
+    struct Call: Equatable {
+        let ids: [String]
+        let time: VirtualTime
+        /// The number of crashes before it.
+        let process: Int
+    }
+
+    struct Enqueued: Equatable {
+        let sequence: Int64
+        let enqueuedAt: VirtualTime
+        var notBefore = VirtualTime.zero
+    }
+
+    /// Collects what was enqueued and what the transport got.
+    private final class Journal {
+        var messages: [String: Enqueued] = [:]
+        var calls: [Call] = []
+    }
+
     let seed: UInt64
     var crashes = Crashes.random
 
@@ -85,7 +150,7 @@ struct RandomScript {
         options.exhausted = Bool.random(using: &random) ? .discard : .keep
         options.pauseOnUnauthorized = .random(using: &random)
         options.limitMessages = [nil, nil, 2, 10].randomElement(using: &random) ?? nil
-        options.onFull = .dropOldest
+        options.onFull = seed % 6 == 5 ? .refuse : .dropOldest
         options.expiry = [nil, nil, .seconds(600)].randomElement(using: &random) ?? nil
         var pacing = SeededGenerator(seed: seed &+ 40_000)
         if Int.random(in: 0..<3, using: &pacing) == 0 {
@@ -98,7 +163,7 @@ struct RandomScript {
 
     /// The limits of a batch transport; nil: a transport for single messages. Its own generator, so that a seed without batches does what
     /// it did before.
-    private var batches: MessageQueue.BatchOptions? {
+    fileprivate var batches: MessageQueue.BatchOptions? {
         var batching = SeededGenerator(seed: seed &+ 50_000)
         guard Int.random(in: 0..<5, using: &batching) < 2 else { return nil }
         var options = MessageQueue.BatchOptions()
@@ -115,8 +180,9 @@ struct RandomScript {
     }
 
     /// `prepare` is called before anything happens.
-    func play(_ prepare: (Simulation) -> Void = { _ in }) throws -> Simulation.Report {
+    func play(_ prepare: (Simulation) -> Void = { _ in }) throws -> Run {
         var random = SeededGenerator(seed: seed)
+        let journal = Journal()
         let simulation = try Simulation(seed: seed, options: options(&random))
         prepare(simulation)
         func send(_ delivery: MessageQueue.Delivery, _ time: VirtualTime, _ simulation: Simulation) -> Simulation.Reply {
@@ -136,6 +202,7 @@ struct RandomScript {
         if let batches {
             try simulation.setBatchTransport(
                 { [unowned simulation] deliveries, time in
+                    journal.calls.append(Call(ids: deliveries.map(\.id), time: time, process: simulation.recorder.crashes))
                     // It stops a conversation at the first message that is not sent and was not refused.
                     var stopped: Set<String> = []
                     return deliveries.map { delivery in
@@ -158,7 +225,7 @@ struct RandomScript {
         for number in 0..<Int.random(in: 1...60, using: &random) {
             let lane = "c\(Int.random(in: 0..<4, using: &random))"
             let key = [nil, nil, "k"].randomElement(using: &random) ?? nil
-            simulation.at(moment()) { try enqueue("m\(number)", lane, key, $0) }
+            simulation.at(moment()) { try enqueue(MessageQueue.Draft("m\(number)", conversation: lane, replaceKey: key), $0, journal) }
         }
         for _ in 0..<Int.random(in: 0...6, using: &random) {
             simulation.setConnectivity(Bool.random(using: &random) ? .offline : .online, at: moment())
@@ -170,6 +237,7 @@ struct RandomScript {
             simulation.at(moment()) { $0.resume() }
         }
         addCalls(to: simulation)
+        addTimes(to: simulation, journal)
         for _ in 0..<(crashes == .random ? Int.random(in: 0...4, using: &random) : 0) {
             simulation.crash(at: .write(.random(in: 1...150, using: &random), isOnDisk: .random(using: &random)))
         }
@@ -182,7 +250,29 @@ struct RandomScript {
             if simulation.options.mode != .auto { try simulation.drain() }
             try simulation.run(until: .seconds(3_600 * hour))
         }
-        return simulation.report
+        return Run(report: simulation.report, messages: journal.messages, calls: journal.calls)
+    }
+
+    var hasTimes: Bool { seed % 4 == 3 }
+
+    /// In a quarter of the seeds messages with a time not before are enqueued while offline. After that others keep the transport busy, and
+    /// more messages of the same conversation follow.
+    private func addTimes(to simulation: Simulation, _ journal: Journal) {
+        guard hasTimes else { return }
+        var random = SeededGenerator(seed: seed &+ 80_000)
+        for number in 0..<10 {
+            let begin = Duration.milliseconds(Int64.random(in: 0...3_500_000, using: &random))
+            let notBefore = begin + .milliseconds(Int64.random(in: 100...5_000, using: &random))
+            let lane = "c\(Int.random(in: 0..<4, using: &random))"
+            simulation.setConnectivity(.offline, at: begin)
+            simulation.at(begin) { try enqueue(MessageQueue.Draft("t\(number)", conversation: lane), $0, journal, notBefore: notBefore) }
+            simulation.setConnectivity(.online, at: begin + .milliseconds(1))
+            for other in 0..<Int.random(in: 1...8, using: &random) {
+                let name = other % 2 == 1 ? lane : "d\(other)"
+                let time = begin + .milliseconds(Int64.random(in: 1...200, using: &random))
+                simulation.at(time) { try enqueue(MessageQueue.Draft("t\(number)-\(other)", conversation: name), $0, journal) }
+            }
+        }
     }
 
     var hasCalls: Bool { seed % 3 == 0 }
@@ -213,17 +303,27 @@ struct RandomScript {
         }
     }
 
-    /// Enqueues again under the same id, as a host does that crashed during the call.
-    private func enqueue(_ id: String, _ conversation: String, _ key: String?, _ simulation: Simulation) throws {
+    /// Enqueues under the id that the body says; again after an error, as a host does that crashed during the call.
+    private func enqueue(
+        _ draft: MessageQueue.Draft, _ simulation: Simulation, _ journal: Journal, notBefore: VirtualTime = .zero
+    ) throws {
+        var draft = draft
+        let id = String(decoding: draft.body, as: UTF8.self)
+        draft.id = id
+        if notBefore != .zero { draft.notBefore = simulation.wallTime + (notBefore - simulation.time) }
         while simulation.status(of: id) == nil {
-            do throws(QueueError) {
-                try simulation.enqueue(MessageQueue.Draft(id, conversation: conversation, id: id, replaceKey: key))
-                return
-            } catch {
+            do throws(QueueError) { try simulation.enqueue(draft) } catch {
                 // Failed messages and those being sent are not dropped. A refused write stored nothing.
                 if error.code == .full || error.code == .storage { return }
                 guard error.code == .unknown else { throw error }
             }
         }
+        // Its id is taken, also in a full queue. The store may refuse what must be written before, and the process may end then.
+        do throws(QueueError) {
+            try simulation.enqueue(draft)
+            Issue.record("seed \(seed): \(id) was enqueued twice")
+        } catch { #expect([.duplicate, .storage, .unknown].contains(error.code), "seed \(seed): \(id) again: \(error)") }
+        let sequence = try simulation.calling { engine throws(QueueError) in try engine.message(id: id).sequence }
+        journal.messages[id] = Enqueued(sequence: sequence, enqueuedAt: simulation.time, notBefore: notBefore)
     }
 }
