@@ -26,6 +26,8 @@ FILES = {
     *(f"share/man/man3/{name}.3" for name in ("msgqueue", *header_functions())),
     "share/msgqueue/http.c",
     "share/msgqueue/http.h",
+    "share/msgqueue/outbox.c",
+    "share/msgqueue/outbox.h",
 }
 
 
@@ -86,6 +88,37 @@ def test_I1_B2_the_http_transport_is_built_with_pkg_config(prefix: Path, tmp_pat
     assert run(tmp_path / "outbox", cwd=tmp_path, env=started) == "options is NULL\n"
 
 
+OUTBOX_PROGRAM = """
+#include <outbox.h>
+#include <stdio.h>
+int main(void) {
+  sqlite3 *database = NULL;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  char id[MSGQ_ID_SIZE];
+  if (sqlite3_open(":memory:", &database) != SQLITE_OK) return 1;
+  if (msgq_outbox_put(database, &draft, id) != MSGQ_NOT_FOUND) return 2;
+  if (sqlite3_exec(database, msgq_outbox_schema(), NULL, NULL, NULL) != SQLITE_OK) return 3;
+  if (msgq_outbox_put(database, &draft, id) != MSGQ_OK) return 4;
+  puts(msgq_outbox_error_detail());
+  return sqlite3_close(database);
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_I1_T6_the_outbox_is_built_with_pkg_config(prefix: Path, tmp_path: Path, language: str) -> None:
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+    sources = run("pkg-config", "--variable=sources", "msgqueue", env=environment).strip()
+    flags = run("pkg-config", "--cflags", "--libs", "msgqueue", "sqlite3", env=environment).split()
+    (tmp_path / "shop.c").write_text(OUTBOX_PROGRAM, encoding="utf-8")
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{sources}"]
+    run("gcc", "-std=c11", *strict, "-c", f"{sources}/outbox.c", "-o", "outbox.o", *flags, cwd=tmp_path)
+    run("gcc", "-x", language, *strict, "-c", "shop.c", "-o", "shop.o", *flags, cwd=tmp_path)
+    run("gcc", "shop.o", "outbox.o", "-o", "shop", *flags, "-lstdc++", "-pthread", cwd=tmp_path)
+    started = {"PATH": "/nowhere", "LD_LIBRARY_PATH": str(prefix / "lib")}
+    assert run(tmp_path / "shop", cwd=tmp_path, env=started).startswith("the database has no outbox")
+
+
 PROJECT = """
 cmake_minimum_required(VERSION 3.13)
 project(outbox C)
@@ -98,6 +131,10 @@ find_package(Threads REQUIRED)
 add_library(http STATIC ${{msgqueue_SOURCES}}/http.c)
 target_include_directories(http PUBLIC ${{msgqueue_SOURCES}})
 target_link_libraries(http PUBLIC msgqueue::msgqueue CURL::libcurl Threads::Threads)
+find_package(SQLite3 REQUIRED)
+add_library(host_outbox STATIC ${{msgqueue_SOURCES}}/outbox.c)
+target_include_directories(host_outbox PUBLIC ${{msgqueue_SOURCES}})
+target_link_libraries(host_outbox PUBLIC msgqueue::msgqueue SQLite::SQLite3 Threads::Threads)
 """
 
 
@@ -115,7 +152,7 @@ def test_I1_cmake_builds_a_program_that_runs_without_swift_also_after_the_prefix
     moved = tmp_path / "moved"
     shutil.copytree(prefix, moved, symlinks=True)
     cmake(tmp_path / "project", moved, "0.2")
-    # With http.c, from the directory that the package names.
+    # With http.c and outbox.c, from the directory that the package names.
     run("cmake", "--build", "build", cwd=tmp_path / "project", env=without_swift())
     program = tmp_path / "project" / "build" / "outbox"
     # CMake gives programs in the build directory the path of the library.

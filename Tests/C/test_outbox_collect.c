@@ -1,0 +1,147 @@
+/* From the host's database to the queue: msgq_outbox_collect. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "faults.h"
+#include "outbox_calls.h"
+#include "stub.h"
+
+TEST(T1_collect_moves_at_most_the_limit) {
+  struct scene scene;
+  struct shop shop;
+  size_t moved = 99;
+  begin(&scene, &shop);
+  put_many(&shop, 2300, "ana");
+  REQUIRE_OK(msgq_outbox_collect(shop.database, scene.queue, 1, &moved));
+  CHECK_NUMBER(1, moved);
+  CHECK_NUMBER(2299, rows(&shop));
+  REQUIRE_OK(msgq_outbox_collect(shop.database, scene.queue, 1500, &moved)); /* in two rounds */
+  CHECK_NUMBER(1500, moved);
+  CHECK_NUMBER(799, rows(&shop));
+  CHECK_NUMBER(799, collect(&scene, &shop));
+  CHECK_NUMBER(2300, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_collect(shop.database, scene.queue, 0, &moved));
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_collect(shop.database, scene.queue, 1000001, &moved));
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_collect(NULL, scene.queue, 1, &moved));
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_collect(shop.database, NULL, 1, NULL));
+  end(&scene, &shop);
+}
+
+TEST(T1_an_outbox_without_rows_costs_no_write) {
+  struct scene scene;
+  struct shop shop;
+  begin(&scene, &shop);
+  put_one(&shop, "a");
+  CHECK_NUMBER(1, collect(&scene, &shop));
+  int syncs = fault_syncs;
+  int changes = sqlite3_total_changes(shop.database);
+  for (int time = 0; time < 3; time++) CHECK_NUMBER(0, collect(&scene, &shop));
+  CHECK_NUMBER(syncs, fault_syncs);
+  CHECK_NUMBER(changes, sqlite3_total_changes(shop.database));
+  end(&scene, &shop);
+}
+
+TEST(T4_messages_are_taken_over_in_the_order_of_their_commits) {
+  struct scene scene;
+  struct shop shop;
+  sqlite3 *connections[4];
+  begin(&scene, &shop);
+  for (int index = 0; index < 4; index++) connections[index] = shop_connect(&shop);
+  char expected[2][512] = { "", "" };
+  for (int number = 0; number < 40; number++) {
+    sqlite3 *connection = connections[number * 7 % 4];
+    char id[16];
+    bool is_second = number % 3 == 0, is_undone = number % 5 == 4;
+    snprintf(id, sizeof id, "%s%d", is_second ? "b" : "a", number);
+    REQUIRE(shop_try(connection, "BEGIN IMMEDIATE") == SQLITE_OK);
+    REQUIRE_OK(put_in(connection, id, is_second ? "ben" : "ana"));
+    REQUIRE(shop_try(connection, is_undone ? "ROLLBACK" : "COMMIT") == SQLITE_OK);
+    char *text = expected[is_second];
+    if (!is_undone) snprintf(text + strlen(text), sizeof *expected - strlen(text), "%s%s", text[0] ? " " : "", id);
+    if (number % 11 == 10) {
+      size_t moved = 0;
+      REQUIRE_OK(msgq_outbox_collect(connection, scene.queue, 3, &moved));
+      CHECK(moved > 0);
+    }
+  }
+  collect(&scene, &shop);
+  for (int index = 0; index < 2; index++) {
+    char ids[512];
+    msgq_filter filter = MSGQ_FILTER_INIT;
+    filter.conversation = index == 1 ? "ben" : "ana";
+    filter.limit = 100;
+    ids_of(&scene, &filter, ids, sizeof ids);
+    CHECK_TEXT(expected[index], ids);
+  }
+  for (int index = 0; index < 4; index++) REQUIRE(sqlite3_close(connections[index]) == SQLITE_OK);
+  end(&scene, &shop);
+}
+
+TEST(T3_what_became_of_a_message_matters_to_no_collection) {
+  struct scene scene;
+  struct stub stub;
+  struct shop shop;
+  scene_begin(&scene);
+  scene.options.keep_sent = 0;
+  scene.options.remember_ids_ms = 0;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  shop_begin(&shop, &scene, msgq_outbox_schema());
+  put_one(&shop, "a");
+  put_one(&shop, "b");
+  put_one(&shop, "c");
+  /* The transaction that would delete the rows fails, as after a crash. */
+  shop_run(&shop, "CREATE TRIGGER keep BEFORE DELETE ON msgq_outbox BEGIN SELECT RAISE(ABORT, 'kept'); END");
+  size_t moved = 0;
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_outbox_collect(shop.database, scene.queue, 2, &moved));
+  CHECK_NUMBER(2, moved);
+  CHECK_TEXT("the outbox: kept", msgq_outbox_error_detail());
+  CHECK_NUMBER(SQLITE_CONSTRAINT_TRIGGER, msgq_outbox_sqlite_code());
+  CHECK_NUMBER(3, rows(&shop));
+  CHECK_NUMBER(1, sqlite3_get_autocommit(shop.database));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a"));
+  CHECK_NUMBER(1, drain(&scene).sent);
+  shop_run(&shop, "DROP TRIGGER keep");
+  CHECK_NUMBER(1, collect(&scene, &shop));
+  UNSENT(&scene, "c");
+  CHECK_NUMBER(0, rows(&shop));
+  end(&scene, &shop);
+}
+
+TEST(T3_a_full_queue_takes_what_it_has_room_for) {
+  struct scene scene;
+  struct shop shop;
+  size_t moved = 0;
+  scene_begin(&scene);
+  scene.options.limit_messages = 7;
+  scene_open(&scene);
+  shop_begin(&shop, &scene, msgq_outbox_schema());
+  put_many(&shop, 20, "ana");
+  CHECK_RESULT(MSGQ_FULL, msgq_outbox_collect(shop.database, scene.queue, 100, &moved));
+  CHECK_NUMBER(7, moved);
+  CHECK_NUMBER(13, rows(&shop));
+  CHECK_RESULT(MSGQ_FULL, msgq_outbox_collect(shop.database, scene.queue, 100, &moved));
+  CHECK_NUMBER(0, moved);
+  REQUIRE_OK(msgq_clear(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_FULL, msgq_outbox_collect(shop.database, scene.queue, 100, &moved));
+  CHECK_NUMBER(7, moved);
+  CHECK_NUMBER(6, rows(&shop));
+  end(&scene, &shop);
+}
+
+TEST(T3_a_closed_queue_leaves_the_rows) {
+  struct scene scene;
+  struct shop shop;
+  begin(&scene, &shop);
+  put_one(&shop, "a");
+  msgq_queue *queue = scene.queue;
+  scene_close(&scene);
+  CHECK_RESULT(MSGQ_CLOSED, msgq_outbox_collect(shop.database, queue, 100, NULL));
+  CHECK_NUMBER(1, rows(&shop));
+  scene.options.read_only = true;
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_outbox_collect(shop.database, scene.queue, 100, NULL));
+  CHECK_NUMBER(1, rows(&shop));
+  end(&scene, &shop);
+}
