@@ -88,6 +88,7 @@ from .models import (
     State,
     Waiting,
 )
+from .outbox import Outbox
 from .outcome import Outcome
 from .queue import MessageQueue
 from .retry import RetryPolicy
@@ -145,6 +146,7 @@ __all__ = [
     "NoTransportError",
     "NotFoundError",
     "OnFull",
+    "Outbox",
     "Outcome",
     "PermissionDeniedError",
     "PreparationError",

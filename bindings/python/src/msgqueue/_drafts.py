@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from . import _abi, _arguments
-from .errors import InvalidError
+from .errors import InvalidError, TooLargeError
 from .models import Draft, RecordedDraft
 
 _Kind = TypeVar("_Kind", Draft, RecordedDraft)
+_Made = TypeVar("_Made")
 
 _SIZE = ctypes.sizeof(_abi.Draft)
 # A UUID in the memory for an id.
@@ -128,16 +129,29 @@ def recorded(
     return _filled(given, put), senders
 
 
+def each(drafts: Iterable[Draft | Mapping[str, Any]], call: str, make: Callable[[Draft], _Made]) -> list[_Made]:
+    """Returns what is made of each draft. An error names the draft by its index, from 0."""
+    if isinstance(drafts, (Draft, Mapping)):
+        raise TypeError(f"{call} needs an iterable of drafts; for one message use {call.partition('_')[0]}")
+    made: list[_Made] = []
+    _for_each(list(drafts), lambda _, given: made.append(make(_draft(given))))
+    return made
+
+
 def _filled(given: list[Any], put: Callable[[_abi.Draft, int, object], None]) -> ctypes.Array[_abi.Draft]:
     result = (_abi.Draft * len(given))()
-    for index, (target, draft) in enumerate(zip(result, given)):
+    _for_each(given, lambda index, draft: put(result[index], index, draft))
+    return result
+
+
+def _for_each(given: list[Any], put: Callable[[int, object], None]) -> None:
+    for index, draft in enumerate(given):
         try:
-            put(target, index, draft)
-        except InvalidError as problem:
-            raise InvalidError(f"draft {index}: {problem.detail}") from None
+            put(index, draft)
+        except (InvalidError, TooLargeError) as problem:
+            raise type(problem)(f"draft {index}: {problem.detail}") from None
         except TypeError as problem:
             raise TypeError(f"draft {index}: {problem}") from None
-    return result
 
 
 def bodies(given: Iterable[Any]) -> list[bytes]:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import _arguments, _convert, _drafts
+from . import _abi, _arguments, _convert, _drafts
 from ._handle import Handle
 from .enums import Result
 from .models import Draft, Handed
@@ -85,7 +85,12 @@ class HandOvers:
             InvalidError: A draft has no id, or a value that C cannot express; none is stored.
         """
         array = _drafts.array(drafts, "take_over")
-        count = len(array)
+        return self.take_over_array(hand_over, array, len(array))
+
+    def take_over_array(
+        self, hand_over: HandOver, array: ctypes.Array[_abi.Draft], count: int
+    ) -> builtins.list[Result]:
+        """Stores the first drafts of an array for C as `take_over` does."""
         results = (ctypes.c_int * count)()
         handle = self._handle
         handle.check(handle.lib.msgq_take_over(handle.pointer, _pointer(hand_over), array, count, results))
