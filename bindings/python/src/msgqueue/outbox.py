@@ -27,7 +27,7 @@ __all__ = ["Outbox"]
 logger = logging.getLogger("msgqueue")
 
 #: The number of rows that a collection takes over at most, unless it is given.
-LIMIT = 1000
+LIMIT = 10_000
 _MOST = 1_000_000
 
 
@@ -174,15 +174,15 @@ class Outbox:
     def collect(self, queue: MessageQueue | None = None, *, limit: int = LIMIT) -> int:
         """Moves committed rows into a queue.
 
-        It makes two transactions on the connection, which survive power loss, whatever the connection's setting of
-        `synchronous` or `synchronous_commit` is. (With `fsync = off` of PostgreSQL nothing survives it for certain.)
+        Works in rounds of at most 1,000 rows and 16 MiB, each a transaction of its own on the connection. Its commits
+        survive power loss, whatever the connection's setting of `synchronous` or `synchronous_commit` is. (With
+        `fsync = off` of PostgreSQL nothing survives it for certain.) With nothing to do it writes nothing.
         A row whose body or metadata exceed a limit of the queue becomes a failed message. A row that cannot be a
         message at all stays, with the reason in its column `refused`, and is not read again until that is NULL.
 
         Args:
             queue: As for the outbox; None: that of the outbox.
-            limit: Rows at most, 1 to 1,000,000. Fewer are read when their bodies have 64 MiB together, and fewer are
-                moved when the queue has no room for all.
+            limit: Rows at most, 1 to 1,000,000. Fewer are moved when the queue has no room for all.
 
         Returns:
             How many rows were moved or refused. 0: there are none.

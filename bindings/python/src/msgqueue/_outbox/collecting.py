@@ -14,6 +14,8 @@ from .host import Host
 from .rows import Stored, fill, wrong_id
 from .steps import Steps
 
+#: Rows of one round. A round holds the lock of the database once.
+_ROUND = 1000
 _KEPT = frozenset((Result.OK, Result.DUPLICATE))
 
 
@@ -28,6 +30,27 @@ class Queue(Protocol):
 
     def hand_over_done(self, hand_over: HandOver) -> Any:  # noqa: ANN401
         """As `MessageQueue.hand_over_done`."""
+
+
+class _Changes:
+    """What the next transaction writes."""
+
+    def __init__(self) -> None:
+        self.known: list[str] = []
+        """The ids of rows that the queue has, as its list says."""
+        self.numbers: list[int] = []
+        """The rows that the last round took over."""
+        self.refused: list[tuple[int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.refused)
+
+    def write(self, host: Host) -> Steps[None]:
+        """Writes them."""
+        for number, reason in self.refused:
+            yield from host.refuse(number, reason)
+        yield from host.delete(self.numbers)
+        yield from host.forget(self.known)
 
 
 class _Page:
@@ -45,92 +68,93 @@ class _Page:
                 self.refused.append((row[0], reason))
 
 
-def collect(host: Host, queue: Queue, limit: int) -> Steps[int]:
-    """Takes over at most `limit` rows. Returns how many rows there are less to read.
+class _Collection:
+    def __init__(self, host: Host, queue: Queue, limit: int) -> None:
+        self._host = host
+        self._queue = queue
+        self._limit = limit
+        self._handed: HandOver
+        self._moved = 0
+        self._full: FullError | None = None
 
-    The commit before `take_over` flushes the commits of the rows: it is durable, it writes, and the rows were read in
-    it, so that it comes after theirs. The commit after it deletes them, durably, before the queue forgets their ids.
-    """
+    def run(self) -> Steps[int]:
+        """Runs it.
+
+        The commit before `take_over` flushes the commits of the rows: it survives power loss, it writes, and the rows
+        were read in its transaction, so that it comes after theirs. The one after it deletes them, before the queue
+        forgets their ids.
+        """
+        source, has_rows = yield from self._host.look()
+        self._handed = yield self._queue.handed_over(source)
+        changes = _Changes()
+        changes.known = _kept(self._handed)
+        if not changes.known and not has_rows:
+            return 0
+        while True:
+            rows = yield from self._host.transaction(self._exchange(changes))
+            if changes.known or changes.numbers:
+                yield self._queue.hand_over_done(self._handed)
+            if not rows:
+                break
+            changes = yield from self._take_over(_Page(rows))
+            self._moved += len(changes)
+        if self._full is not None and not self._moved:
+            raise self._full
+        return self._moved
+
+    def _exchange(self, changes: _Changes) -> Steps[list[Stored]]:
+        """Deletes the rows that the queue has, and reads the next ones."""
+        yield from self._host.touch()
+        yield from changes.write(self._host)
+        count = 0 if self._full else min(self._limit - self._moved, _ROUND)
+        return (yield from self._host.page(count)) if count else []
+
+    def _take_over(self, page: _Page) -> Steps[_Changes]:
+        changes = _Changes()
+        changes.refused = page.refused
+        results = yield from self._offer(page)
+        changes.numbers = [number for number, result in zip(page.numbers, results) if result in _KEPT]
+        left = [index for index, result in enumerate(results) if result not in _KEPT]
+        if left:
+            # The reasons are in the list that is read again. Everything that stands in it as kept is deleted, because
+            # `hand_over_done` forgets that, also what another collector has taken over meanwhile.
+            self._handed = yield self._queue.handed_over(self._handed.source)
+            changes.known = _kept(self._handed)
+            changes.refused = changes.refused + self._reasons(page, left, results)
+        return changes
+
+    def _offer(self, page: _Page) -> Steps[list[Result]]:
+        """Takes over the drafts, or as many of them, from the first on, as a queue that is nearly full takes."""
+        count = len(page.numbers)
+        while count:
+            try:
+                results: list[Result] = yield self._queue.take_over_array(self._handed, page.drafts, count)
+            except FullError as problem:
+                self._full = problem
+                count //= 2
+            else:
+                return results
+        return []
+
+    def _reasons(self, page: _Page, left: Sequence[int], results: Sequence[Result]) -> list[tuple[int, str]]:
+        known = {draft.id: draft.text for draft in self._handed.drafts if draft.result is not Result.OK}
+        found = []
+        for index in left:
+            id = page.drafts[index].id.decode(errors="replace")
+            # An invalid id stands escaped in the list.
+            reason = wrong_id(id) or known.get(id, f"the queue cannot keep it: {results[index].name}")
+            found.append((page.numbers[index], reason))
+        return found
+
+
+def collect(host: Host, queue: Queue, limit: int) -> Steps[int]:
+    """Takes over at most `limit` rows. Returns how many rows there are less to read."""
     host.require_no_transaction("a collection")
     try:
         yield from host.enter()
-        source, has_rows = yield from host.look()
-        handed: HandOver = yield queue.handed_over(source)
-        known = _kept(handed)
-        if not known and not has_rows:
-            return 0
-        page = _Page((yield from host.transaction(_first(host, known, limit))))
-        if known:
-            yield queue.hand_over_done(handed)
-        return (yield from _move(host, queue, handed, page))
+        return (yield from _Collection(host, queue, limit).run())
     finally:
         yield from host.leave()
-
-
-def _first(host: Host, known: Sequence[str], limit: int) -> Steps[list[Stored]]:
-    """Deletes what the queue has since a collection was interrupted, and reads the next rows."""
-    yield from host.touch()
-    yield from host.forget(known)
-    return (yield from host.page(limit))
-
-
-def _move(host: Host, queue: Queue, handed: HandOver, page: _Page) -> Steps[int]:
-    full: FullError | None = None
-    try:
-        results = yield from _take_over(queue, handed, page)
-    except FullError as problem:
-        # What can never be taken over is marked all the same.
-        full, results = problem, []
-    gone = [number for number, result in zip(page.numbers, results) if result in _KEPT]
-    left = [index for index, result in enumerate(results) if result not in _KEPT]
-    refused = page.refused
-    known: list[str] = []
-    if left:
-        # The reasons are in the list that is read again. Everything that stands in it as kept is deleted, because
-        # `hand_over_done` forgets that, also what another collector has taken over meanwhile.
-        handed = yield queue.handed_over(handed.source)
-        known = _kept(handed)
-        refused = refused + _reasons(handed, page, left, results)
-    if gone or refused:
-        yield from host.transaction(_second(host, gone, known, refused))
-    if gone:
-        yield queue.hand_over_done(handed)
-    if full is not None and not refused:
-        raise full
-    return len(gone) + len(refused)
-
-
-def _take_over(queue: Queue, handed: HandOver, page: _Page) -> Steps[list[Result]]:
-    """Takes over the drafts, or as many of them, from the first on, as a queue that is nearly full takes."""
-    count = len(page.numbers)
-    while count:
-        try:
-            results: list[Result] = yield queue.take_over_array(handed, page.drafts, count)
-        except FullError:
-            if count == 1:
-                raise
-            count //= 2
-        else:
-            return results
-    return []
-
-
-def _reasons(handed: HandOver, page: _Page, left: Sequence[int], results: Sequence[Result]) -> list[tuple[int, str]]:
-    known = {draft.id: draft.text for draft in handed.drafts if draft.result is not Result.OK}
-    found = []
-    for index in left:
-        id = page.drafts[index].id.decode(errors="replace")
-        # An invalid id stands escaped in the list.
-        reason = wrong_id(id) or known.get(id, f"the queue cannot keep it: {results[index].name}")
-        found.append((page.numbers[index], reason))
-    return found
-
-
-def _second(host: Host, gone: Sequence[int], known: Sequence[str], refused: Sequence[tuple[int, str]]) -> Steps[None]:
-    for number, reason in refused:
-        yield from host.refuse(number, reason)
-    yield from host.delete(gone)
-    yield from host.forget(known)
 
 
 def _kept(handed: HandOver) -> list[str]:

@@ -14,8 +14,8 @@ from .steps import Steps
 T = TypeVar("T")
 
 VERSION = 1
-#: Rows of one page end at this many bytes of bodies and metadata, but a page has one row at least.
-PAGE_BYTES = 64 << 20
+#: Rows of one round end at this many bytes of bodies and metadata, but a round has one row at least.
+PAGE_BYTES = 16 << 20
 #: The first characters of a text are enough to see that it is too long.
 TEXT_READ = 1024
 
@@ -196,9 +196,9 @@ class Host(ABC):
     def refuse(self, number: int, reason: str) -> Steps[None]:
         """Marks a row, which is not read again."""
 
-    @abstractmethod
     def touch(self) -> Steps[None]:
-        """Writes something, so that the commit flushes those before it."""
+        """Writes something, so that the commit flushes those before it. Writing the same would write nothing."""
+        yield from self.execute("UPDATE msgq_outbox_store SET collected = CASE collected WHEN 0 THEN 1 ELSE 0 END")
 
 
 def _check_version(version: object) -> None:

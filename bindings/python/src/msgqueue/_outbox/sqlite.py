@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ from .steps import Steps
 if TYPE_CHECKING:
     import sqlite3
 
-#: The synchronous level of SQLite whose commits survive power loss.
-_FULL = 2
+#: The level EXTRA of `synchronous`: with a rollback journal only its commits flush the removal of the journal.
+_EXTRA = 3
 _BATCH = 500
 # How the texts of errors begin that are about the tables.
 _TABLE_ERRORS = ("no such", "table ", "cannot modify", "ON CONFLICT")
@@ -37,6 +37,7 @@ _SCHEMA = (
   refused TEXT
 )""",
     """CREATE TABLE IF NOT EXISTS msgq_outbox_store(
+  collected INTEGER NOT NULL DEFAULT 0,
   version INTEGER NOT NULL,
   source TEXT NOT NULL
 )""",
@@ -46,7 +47,7 @@ SELECT 1, lower(hex(randomblob(16))) WHERE NOT EXISTS (SELECT 1 FROM msgq_outbox
 
 _TEXT, _BLOB, _INTEGER = "TEXT", "BLOB", "INTEGER"
 _COLUMNS = {
-    "msgq_outbox_store": {"version": _INTEGER, "source": _TEXT},
+    "msgq_outbox_store": {"collected": _INTEGER, "version": _INTEGER, "source": _TEXT},
     "msgq_outbox": {
         "number": _INTEGER,
         "id": _TEXT,
@@ -133,9 +134,6 @@ class Sqlite(Host):
         """Executes a statement."""
         rows: list[Any] = yield self._cursor().execute(sql, parameters).fetchall()
         return rows
-
-    def _execute_each(self, sql: str, parameters: Iterable[Sequence[Any]]) -> Steps[None]:
-        yield self._cursor().executemany(sql, parameters)
 
     # ---------------------------------------------------------------- transactions
 
@@ -258,10 +256,10 @@ class Sqlite(Host):
     # ---------------------------------------------------------------- collecting
 
     def enter(self) -> Steps[None]:
-        """Sets the level FULL, which is possible outside a transaction only."""
+        """Sets the level EXTRA, which is possible outside a transaction only."""
         ((level,),) = yield from self.execute("PRAGMA main.synchronous")
-        if level < _FULL:
-            yield from self.execute(f"PRAGMA main.synchronous = {_FULL}")
+        if level < _EXTRA:
+            yield from self.execute(f"PRAGMA main.synchronous = {_EXTRA}")
             self._synchronous = level
 
     def leave(self) -> Steps[None]:
@@ -294,7 +292,8 @@ class Sqlite(Host):
 
     def forget(self, ids: Sequence[str]) -> Steps[None]:
         """Deletes rows by id."""
-        yield from self._execute_each("DELETE FROM main.msgq_outbox WHERE id = ?", ((id,) for id in ids))
+        if ids:
+            yield self._cursor().executemany("DELETE FROM main.msgq_outbox WHERE id = ?", [(id,) for id in ids])
 
     def delete(self, numbers: Sequence[int]) -> Steps[None]:
         """Deletes rows by number."""
@@ -306,10 +305,6 @@ class Sqlite(Host):
     def refuse(self, number: int, reason: str) -> Steps[None]:
         """Marks a row."""
         yield from self.execute("UPDATE main.msgq_outbox SET refused = ? WHERE number = ?", (reason, number))
-
-    def touch(self) -> Steps[None]:
-        """Writes a row as it is."""
-        yield from self.execute("UPDATE main.msgq_outbox_store SET version = version")
 
 
 def _text(value: bytes | None, encoding: str) -> Any:  # noqa: ANN401 - `WRONG` if it is not valid
