@@ -14,6 +14,7 @@ let package = Package(
         .library(name: "MsgQueue", type: .static, targets: ["MsgQueue"]),
         .library(name: "MsgQueueHTTP", type: .static, targets: ["MsgQueueHTTP"]),
         .library(name: "MsgQueueFoundation", type: .static, targets: ["MsgQueueFoundation"]),
+        .library(name: "MsgQueueOutbox", type: .static, targets: ["MsgQueueOutbox"]),
         .library(name: "MsgQueueSimulation", type: .static, targets: ["MsgQueueSimulation"]),
         .library(name: "msgqueue", type: .dynamic, targets: ["MsgQueueABI"]),
         .executable(name: "msgqueue-bench", targets: ["MsgQueueBench"]),
@@ -46,6 +47,7 @@ let package = Package(
         ),
         .target(name: "MsgQueueHTTP", dependencies: ["MsgQueue", "CCurl"]),
         .target(name: "MsgQueueFoundation", dependencies: ["MsgQueue"]),
+        .target(name: "MsgQueueOutbox", dependencies: ["MsgQueue", "CSQLite"]),
         .target(name: "MsgQueueSimulation", dependencies: ["MsgQueue"]),
         .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"]),
         .testTarget(
@@ -54,6 +56,8 @@ let package = Package(
             name: "MsgQueueHTTPTests", dependencies: ["MsgQueue", "MsgQueueHTTP"], path: "Tests/MsgQueueHTTPTests"),
         .testTarget(
             name: "MsgQueueFoundationTests", dependencies: ["MsgQueue", "MsgQueueFoundation"], path: "Tests/MsgQueueFoundationTests"),
+        .testTarget(
+            name: "MsgQueueOutboxTests", dependencies: ["MsgQueue", "MsgQueueOutbox", "CSQLite"], path: "Tests/MsgQueueOutboxTests"),
         .testTarget(
             name: "MsgQueueSimulationTests", dependencies: ["MsgQueue", "MsgQueueSimulation"], path: "Tests/MsgQueueSimulationTests"),
     ],

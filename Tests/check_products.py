@@ -1,5 +1,5 @@
-"""Builds products on a machine without libcurl, as a package manager would: MsgQueue needs nothing of it and prints no
-warning, MsgQueueHTTP says what to install. MsgQueue is built by the commands in README.md that make its documentation.
+"""Builds products on a machine without libcurl, as a package manager would: MsgQueue and MsgQueueOutbox need nothing of it
+and print no warning, MsgQueueHTTP says what to install. MsgQueue is built by the commands in README.md that make its documentation.
 
     python3 Tests/check_products.py
 
@@ -74,7 +74,7 @@ def main() -> int:
         prefix = hide(curl_directories())
         (path / "curl").mkdir()
         (path / "curl" / "curl.h").write_text("#error hidden\n")
-        for line in documentation_commands():
+        for line in [*documentation_commands(), "swift build --product MsgQueueOutbox"]:
             command = shlex.split(line)
             if prefix is None and command[:2] == ["swift", "build"]:
                 command += ["-Xcc", f"-I{path}"]

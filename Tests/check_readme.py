@@ -44,7 +44,7 @@ let package = Package(
 """
 STRICT = '.unsafeFlags(["-warnings-as-errors"])'
 # The modules with a documentation catalogue.
-MODULES = ("MsgQueue", "MsgQueueHTTP", "MsgQueueFoundation", "MsgQueueSimulation")
+MODULES = ("MsgQueue", "MsgQueueHTTP", "MsgQueueFoundation", "MsgQueueOutbox", "MsgQueueSimulation")
 PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in MODULES)
 README = ROOT / "README.md"
 PAGES = ROOT / "Sources" / "Documentation"

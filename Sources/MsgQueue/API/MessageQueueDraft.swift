@@ -67,7 +67,7 @@ extension MessageQueue {
 
 extension MessageQueue.Draft {
     /// Calls `body` with the draft for the engine, without copying the draft's body.
-    func withBorrowed<T>(_ body: (BorrowedDraft) throws(QueueError) -> T) throws(QueueError) -> T {
+    package func withBorrowed<T>(_ body: (BorrowedDraft) throws(QueueError) -> T) throws(QueueError) -> T {
         try self.body.withBytes { bytes throws(QueueError) in try body(lent(bytes)) }
     }
 

@@ -10,7 +10,7 @@ package enum HandOverRule {
     }
 
     /// The limits of what is kept at all.
-    private static let largest = {
+    package static let largest = {
         var options = Options()
         (options.limitBody, options.limitMetadata) = (Options.bodyCeiling, Options.metadataCeiling)
         return options

@@ -99,7 +99,7 @@ import Testing
 
     /// Only the transports use a library of the system for HTTP; nothing else uses them.
     @Test func only_MsgQueueHTTP_uses_libcurl_and_only_MsgQueueFoundation_uses_Foundation() throws {
-        for target in ["MsgQueue", "MsgQueueABI", "MsgQueueHTTP", "MsgQueueSimulation"] {
+        for target in ["MsgQueue", "MsgQueueABI", "MsgQueueHTTP", "MsgQueueOutbox", "MsgQueueSimulation"] {
             for file in try files(target) {
                 for module in file.imports {
                     #expect(!module.hasPrefix("Foundation"), "\(file.name) imports \(module)")
@@ -113,6 +113,9 @@ import Testing
         }
         for file in try files("MsgQueueHTTP") {
             for module in file.imports { #expect(["CCurl", "Glibc", "MsgQueue"].contains(module), "\(file.name) imports \(module)") }
+        }
+        for file in try files("MsgQueueOutbox") {
+            for module in file.imports { #expect(["CSQLite", "MsgQueue"].contains(module), "\(file.name) imports \(module)") }
         }
     }
 

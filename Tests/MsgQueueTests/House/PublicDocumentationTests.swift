@@ -25,7 +25,7 @@ import Testing
         return above?.drop { $0 == " " }.hasPrefix("///") ?? false
     }
 
-    @Test(arguments: ["MsgQueue", "MsgQueueHTTP", "MsgQueueFoundation", "MsgQueueSimulation"])
+    @Test(arguments: ["MsgQueue", "MsgQueueHTTP", "MsgQueueFoundation", "MsgQueueOutbox", "MsgQueueSimulation"])
     func every_public_declaration_has_a_comment(_ module: String) throws {
         let folder = sources.appendingPathComponent(module)
         let found = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
