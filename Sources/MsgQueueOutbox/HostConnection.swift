@@ -11,6 +11,11 @@ struct HostConnection {
     /// The rows that the last statement changed.
     var changes: Int32 { sqlite.changes(handle) }
 
+    /// The number of the host's last new row.
+    var lastInsertRowid: Int64 { sqlite.lastInsertRowid(handle) }
+
+    func restore(lastInsertRowid number: Int64) { sqlite.setLastInsertRowid(handle, number) }
+
     func prepare(_ sql: String) throws(Outbox.Error) -> Statement { try Statement(sql, handle, sqlite) }
 
     /// Runs a statement once for each list of parameters.

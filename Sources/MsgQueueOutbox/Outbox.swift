@@ -28,7 +28,7 @@ public final class Outbox {
     /// Puts a message into the outbox, in the transaction of the program; without one it is a transaction of its own. The message exists
     /// when that commits, also after a rollback of the program to a savepoint before.
     ///
-    /// A start and an expiry that are durations count from this call. Begin with BEGIN IMMEDIATE: a transaction that reads first, and writes
+    /// A start and an expiry that are durations count from this call. `sqlite3_last_insert_rowid` stays as it was. Begin with BEGIN IMMEDIATE: a transaction that reads first, and writes
     /// when another one has written, gets `SQLITE_BUSY` at once, whatever the busy time-out is.
     ///
     /// - Returns: The id: that of the draft, or a new UUIDv7.
@@ -42,12 +42,16 @@ public final class Outbox {
         let values = try queueCall { () throws(MessageQueue.Error) in try Row.values(draft, id: id, now: now) }
         let statement: Statement
         if let cached = insertion.take() { statement = cached } else { statement = try connection.prepare(SQL.insert) }
+        let last = connection.lastInsertRowid
         do throws(Error) { try statement.run(values) } catch {
             insertion = consume statement
             throw error
         }
         insertion = consume statement
-        guard connection.changes == 0 else { return id }
+        guard connection.changes == 0 else {
+            connection.restore(lastInsertRowid: last)
+            return id
+        }
         _ = try connection.source()
         throw Error(.duplicate, "the outbox has a message with the id \(id)")
     }

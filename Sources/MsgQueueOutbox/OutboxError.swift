@@ -5,7 +5,7 @@ extension Outbox {
     /// The error of a call of an outbox.
     public struct Error: Swift.Error, Sendable, Hashable, CustomStringConvertible {
         /// The kind of error. Of errors of the database: `busy` (another connection holds a lock), `permission` (read-only), `storage`,
-        /// `corrupt`, `tooLarge`, and `notFound` if the tables are missing.
+        /// `corrupt`, `tooLarge`, `conflict` (a constraint or a trigger of the program, an interrupt), and `notFound` if the tables are missing.
         public let code: MessageQueue.Error.Code
         /// One sentence for developers.
         public let detail: String
@@ -31,8 +31,9 @@ extension Outbox {
             switch primary {
             case SQLITE_BUSY, SQLITE_LOCKED: .busy
             case SQLITE_PERM, SQLITE_READONLY, SQLITE_AUTH: .permission
-            // Also a table of the same name with other columns, and its constraints.
-            case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH: .corrupt
+            // SQLITE_ERROR: a table of the same name with other columns.
+            case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_ERROR: .corrupt
+            case SQLITE_CONSTRAINT, SQLITE_INTERRUPT, SQLITE_ABORT: .conflict
             case SQLITE_TOOBIG: .tooLarge
             case SQLITE_MISUSE: .invalid
             default: .storage

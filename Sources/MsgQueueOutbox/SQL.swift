@@ -21,9 +21,9 @@ enum SQL {
           body BLOB NOT NULL
         );
         CREATE TABLE IF NOT EXISTS main.msgq_outbox_store (
-          collected INTEGER NOT NULL DEFAULT 0,
           version INTEGER NOT NULL,
-          source TEXT NOT NULL
+          source TEXT NOT NULL,
+          collected INTEGER NOT NULL DEFAULT 0
         );
         INSERT INTO main.msgq_outbox_store (version, source)
           SELECT \(version), lower(hex(randomblob(16))) WHERE NOT EXISTS (SELECT 1 FROM main.msgq_outbox_store);
@@ -55,7 +55,7 @@ enum SQL {
         """
     }
 
-    static let deleteID = "DELETE FROM main.msgq_outbox WHERE id = ?1"
+    static let deleteID = "DELETE FROM main.msgq_outbox WHERE id = ?1 COLLATE BINARY"
     static let deleteNumber = "DELETE FROM main.msgq_outbox WHERE number = ?1"
     static let refuse = "UPDATE main.msgq_outbox SET refused = ?2 WHERE number = ?1"
 

@@ -13,8 +13,9 @@ extension Outbox {
             clearBindings: sqlite3_clear_bindings, finalize: sqlite3_finalize, bindInt64: sqlite3_bind_int64,
             bindText64: sqlite3_bind_text64, bindBlob64: sqlite3_bind_blob64, columnType: sqlite3_column_type,
             columnInt64: sqlite3_column_int64, columnText: sqlite3_column_text, columnBlob: sqlite3_column_blob,
-            columnBytes: sqlite3_column_bytes, changes: sqlite3_changes, getAutocommit: sqlite3_get_autocommit,
-            extendedErrcode: sqlite3_extended_errcode, errmsg: sqlite3_errmsg)
+            columnBytes: sqlite3_column_bytes, changes: sqlite3_changes,
+            lastInsertRowid: sqlite3_last_insert_rowid, setLastInsertRowid: sqlite3_set_last_insert_rowid,
+            getAutocommit: sqlite3_get_autocommit, extendedErrcode: sqlite3_extended_errcode, errmsg: sqlite3_errmsg)
 
         /// What `sqlite3_bind_text64` calls when it needs the bytes no longer.
         public typealias Destructor = @convention(c) (UnsafeMutableRawPointer?) -> Void
@@ -41,6 +42,10 @@ extension Outbox {
         public typealias ColumnText = @convention(c) @Sendable (OpaquePointer?, Int32) -> UnsafePointer<UInt8>?
         /// `sqlite3_column_blob`.
         public typealias ColumnBlob = @convention(c) @Sendable (OpaquePointer?, Int32) -> UnsafeRawPointer?
+        /// `sqlite3_last_insert_rowid`.
+        public typealias LastInsertRowid = @convention(c) @Sendable (OpaquePointer?) -> Int64
+        /// `sqlite3_set_last_insert_rowid`.
+        public typealias SetLastInsertRowid = @convention(c) @Sendable (OpaquePointer?, Int64) -> Void
         /// `sqlite3_errmsg`.
         public typealias Errmsg = @convention(c) @Sendable (OpaquePointer?) -> UnsafePointer<CChar>?
 
@@ -58,6 +63,8 @@ extension Outbox {
         let columnBlob: ColumnBlob
         let columnBytes: ColumnNumber
         let changes: Call
+        let lastInsertRowid: LastInsertRowid
+        let setLastInsertRowid: SetLastInsertRowid
         let getAutocommit: Call
         let extendedErrcode: Call
         let errmsg: Errmsg
@@ -66,7 +73,9 @@ extension Outbox {
         public init(
             prepare: Prepare, step: Call, reset: Call, clearBindings: Call, finalize: Call, bindInt64: BindInt64, bindText64: BindText64,
             bindBlob64: BindBlob64, columnType: ColumnNumber, columnInt64: ColumnInt64, columnText: ColumnText, columnBlob: ColumnBlob,
-            columnBytes: ColumnNumber, changes: Call, getAutocommit: Call, extendedErrcode: Call, errmsg: Errmsg
+            columnBytes: ColumnNumber, changes: Call,
+            lastInsertRowid: LastInsertRowid, setLastInsertRowid: SetLastInsertRowid, getAutocommit: Call, extendedErrcode: Call,
+            errmsg: Errmsg
         ) {
             self.prepare = prepare
             self.step = step
@@ -82,6 +91,8 @@ extension Outbox {
             self.columnBlob = columnBlob
             self.columnBytes = columnBytes
             self.changes = changes
+            self.lastInsertRowid = lastInsertRowid
+            self.setLastInsertRowid = setLastInsertRowid
             self.getAutocommit = getAutocommit
             self.extendedErrcode = extendedErrcode
             self.errmsg = errmsg

@@ -76,7 +76,8 @@ import Testing
         #expect(
             called == [
                 "prepare_v2", "step", "reset", "clear_bindings", "finalize", "bind_int64", "bind_text64", "bind_blob64", "column_type",
-                "column_int64", "column_text", "column_blob", "column_bytes", "changes", "get_autocommit", "extended_errcode", "errmsg",
+                "column_int64", "column_text", "column_blob", "column_bytes", "changes", "last_insert_rowid", "set_last_insert_rowid",
+                "get_autocommit", "extended_errcode", "errmsg",
             ])
     }
 
@@ -116,7 +117,9 @@ import Testing
             clearBindings: try function("clear_bindings"), finalize: try function("finalize"), bindInt64: try function("bind_int64"),
             bindText64: try function("bind_text64"), bindBlob64: try function("bind_blob64"), columnType: try function("column_type"),
             columnInt64: try function("column_int64"), columnText: try function("column_text"), columnBlob: try function("column_blob"),
-            columnBytes: try function("column_bytes"), changes: try function("changes"), getAutocommit: try function("get_autocommit"),
+            columnBytes: try function("column_bytes"), changes: try function("changes"),
+            lastInsertRowid: try function("last_insert_rowid"), setLastInsertRowid: try function("set_last_insert_rowid"),
+            getAutocommit: try function("get_autocommit"),
             extendedErrcode: try function("extended_errcode"), errmsg: try function("errmsg"))
         var handle: OpaquePointer?
         try #require(open(directory.host, &handle) == SQLITE_OK)

@@ -30,5 +30,6 @@ extension Outbox.SQLite {
         clearBindings: sqlite3_clear_bindings, finalize: sqlite3_finalize, bindInt64: sqlite3_bind_int64, bindText64: sqlite3_bind_text64,
         bindBlob64: sqlite3_bind_blob64, columnType: sqlite3_column_type, columnInt64: sqlite3_column_int64,
         columnText: sqlite3_column_text, columnBlob: sqlite3_column_blob, columnBytes: sqlite3_column_bytes, changes: sqlite3_changes,
+        lastInsertRowid: sqlite3_last_insert_rowid, setLastInsertRowid: sqlite3_set_last_insert_rowid,
         getAutocommit: sqlite3_get_autocommit, extendedErrcode: sqlite3_extended_errcode, errmsg: sqlite3_errmsg)
 }
