@@ -66,8 +66,8 @@ public final class Outbox {
     /// program has turned off flushes or journals.
     ///
     /// - Parameter limit: The most rows to read; more are left for the next call.
-    /// - Throws: `.conflict`, inside a transaction, or if another collector of this database was faster. `.full` and other errors of
-    ///   `takeOver(_:_:)`. Errors of SQLite with their ``Error/databaseCode``. After an error call it again.
+    /// - Throws: `.conflict`, inside a transaction, or if another collector of this database was faster. `.full` (what there is room for
+    ///   was moved) and other errors of `takeOver(_:_:)`. Errors of SQLite with their ``Error/databaseCode``. After an error call it again.
     @discardableResult
     public func collect(into queue: MessageQueue, limit: Int = 10_000) throws(Error) -> Int {
         guard limit > 0 else { throw Error(.invalid, "limit must be positive, got \(limit)") }
@@ -78,29 +78,48 @@ public final class Outbox {
         step.ids = look.entries.filter { $0.error == nil }.map(\.id)[...]
         let hasRows = try connection.integer(SQL.hasRows) != nil
         guard hasRows || !step.ids.isEmpty else { return 0 }
-        return try connection.durably { () throws(Error) in
-            var (left, moved) = (limit, 0)
-            while true {
-                let isLast = step.ids.count <= Self.mostRows
-                let found = try connection.transaction { () throws(Error) in
-                    try remove(step)
-                    return isLast ? try read(min(left, Self.mostRows)) : nil
+        return try connection.durably { () throws(Error) in try move(step, queue, look, limit: limit) }
+    }
+
+    /// Each transaction deletes what the one before it has handed over, and reads more.
+    private func move(
+        _ first: Step, _ queue: MessageQueue, _ look: MessageQueue.HandOver, limit: Int
+    ) throws(Error) -> Int {
+        var (step, left, moved) = (first, limit, 0)
+        while true {
+            let isLast = step.ids.count <= Self.mostRows
+            let found = try connection.transaction { () throws(Error) in
+                try remove(step)
+                return isLast ? try read(min(left, Self.mostRows)) : nil
+            }
+            step = Step(ids: step.ids.dropFirst(Self.mostRows))
+            guard let found else { continue }
+            try queueCall { () throws(MessageQueue.Error) in try queue.handOverDone(look) }
+            guard found.count > 0 else { return moved }
+            left -= found.count
+            guard !found.rows.isEmpty else { continue }
+            for (row, error) in try takeOver(found.rows, queue, look) {
+                guard let error, error.code != .duplicate else {
+                    step.numbers.append(row.number)
+                    moved += 1
+                    continue
                 }
-                step = Step(ids: step.ids.dropFirst(Self.mostRows))
-                guard let found else { continue }
-                try queueCall { () throws(MessageQueue.Error) in try queue.handOverDone(look) }
-                guard found.count > 0 else { return moved }
-                left -= found.count
-                guard !found.rows.isEmpty else { continue }
-                let results = try queueCall { () throws(MessageQueue.Error) in try queue.takeOver(found.rows.map(\.draft), look) }
-                for (row, error) in zip(found.rows, results) {
-                    guard let error, error.code != .duplicate else {
-                        step.numbers.append(row.number)
-                        moved += 1
-                        continue
-                    }
-                    step.refusals.append(Refusal(number: row.number, reason: error.detail))
-                }
+                step.refusals.append(Refusal(number: row.number, reason: error.detail))
+            }
+        }
+    }
+
+    /// Hands rows over, and returns what became of them: of all, or of as many as there is room for.
+    private func takeOver(
+        _ rows: [Row], _ queue: MessageQueue, _ look: MessageQueue.HandOver
+    ) throws(Error) -> [(Row, MessageQueue.Error?)] {
+        var some = rows[...]
+        while true {
+            do throws(MessageQueue.Error) {
+                return Array(zip(some, try queue.takeOver(some.map(\.draft), look)))
+            } catch {
+                guard error.code == .full, some.count > 1 else { throw Error(error) }
+                some = some.prefix(some.count / 2)
             }
         }
     }

@@ -104,15 +104,16 @@ import Testing
         try await queue.close()
     }
 
-    @Test func T3_a_full_queue_takes_nothing_and_loses_nothing() async throws {
+    @Test func T3_a_full_queue_takes_what_it_has_room_for_and_loses_nothing() async throws {
         try host.order(["a", "b", "c"], outbox)
         let queue = try directory.queue { $0.limitMessages = 2 }
-        #expect(failure { try outbox.collect(into: queue) }?.code == .full)
-        #expect(try host.waiting == ["a", "b", "c"] && queue.ids.isEmpty)
-        #expect(try outbox.collect(into: queue, limit: 2) == 2)
+        for _ in 0..<2 {
+            #expect(failure { try outbox.collect(into: queue) }?.code == .full)
+            #expect(try host.waiting == ["c"] && queue.ids == ["a", "b"])
+        }
         try queue.clear()
         #expect(try outbox.collect(into: queue) == 1)
-        #expect(try queue.ids == ["c"])
+        #expect(try queue.ids == ["c"] && host.waiting.isEmpty)
         try await queue.close()
     }
 
