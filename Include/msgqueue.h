@@ -523,6 +523,11 @@ typedef struct msgq_options {
      read_only it waits for the owner, and an owner waits for readers. A store that the parent of a
      forked process had open when it forked is LOCKED at once. */
   int64_t wait_ms;
+
+  /* 5 s; 0: never. How often MSGQ_EVENT_COLLECT asks the host to take over what waits in its own
+     places: 1 ms to 1 day. It begins with the first msgq_handed_over of the handle, so that a queue
+     without hand-overs never wakes for it. */
+  int64_t collect_interval_ms;
 } msgq_options;
 
 /*
@@ -547,7 +552,8 @@ typedef struct msgq_options {
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 0, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
-    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN, false, 0 }
+    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN, false, 0, \
+    5000 }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -802,6 +808,12 @@ msgq_result msgq_take_over(msgq_queue *queue, const msgq_hand_over *list, const 
    not flushed, because an id that is not forgotten does no harm. Drafts that could not be kept stay
    in the list. Changes the store. Errors: CONFLICT (the list is not the latest of its source). */
 msgq_result msgq_hand_over_done(msgq_queue *queue, const msgq_hand_over *list);
+
+/* Asks the host to take over what waits in its own places: reports MSGQ_EVENT_COLLECT to this
+   queue's handler and subscribers. Call it after the commit that put messages there; requests that
+   come while the event waits to be delivered share it. A process that does not own the queue asks
+   through the control socket (request_collect). Errors: PERMISSION (read_only). */
+msgq_result msgq_request_collect(msgq_queue *queue);
 
 /* Forgets a draft that could not be kept, by its id in the list, or (NULL) all of the source. Works
    in steps. Changes the store. Errors: NOT_FOUND. */
@@ -1698,9 +1710,13 @@ typedef enum msgq_event_kind {
                                   the same replace_key */
   MSGQ_EVENT_EDITED,           /* id, conversation: msgq_edit, msgq_edit_message or msgq_update
                                   changed the message */
-  MSGQ_EVENT_PROMPT_CHANGED    /* prompt: the numbers of the prompt that
+  MSGQ_EVENT_PROMPT_CHANGED,   /* prompt: the numbers of the prompt that
                                   stands, when they changed: at most 4 of them in a second. It
                                   expires when it would have */
+  MSGQ_EVENT_COLLECT           /* messages may wait in a place of the host that hands them over:
+                                  take them over (msgq_take_over, msgq_outbox_collect), also after
+                                  MSGQ_EVENT_RESYNC. From msgq_request_collect, also of another
+                                  process, and every collect_interval_ms */
 } msgq_event_kind;
 
 /*

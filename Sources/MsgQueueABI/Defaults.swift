@@ -27,6 +27,7 @@ var defaultOptions: msgq_options {
     options.limit_body = UInt64(defaults.limitBody)
     options.limit_metadata = UInt64(defaults.limitMetadata)
     options.live_share = defaults.liveShare
+    options.collect_interval_ms = defaults.collectInterval
     return options
 }
 

@@ -65,6 +65,7 @@ extension Block {
             result.kind = MSGQ_EVENT_PROMPT
             result.prompt = self.prompt(prompt)
         case .promptWithdrawn: result.kind = MSGQ_EVENT_PROMPT_WITHDRAWN
+        case .collect: result.kind = MSGQ_EVENT_COLLECT
         case .promptChanged(let prompt):
             result.kind = MSGQ_EVENT_PROMPT_CHANGED
             result.prompt = self.prompt(prompt)

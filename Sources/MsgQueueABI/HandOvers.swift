@@ -92,6 +92,11 @@ public func msgq_hand_over_forget(
     }
 }
 
+@_cdecl("msgq_request_collect") @implementation
+public func msgq_request_collect(_ queue: OpaquePointer!) -> msgq_result {
+    status { () throws(QueueError) in try HandOverCalls(try Handles.engine(queue)).requestCollect() }
+}
+
 /// Reads what identifies a list; its entries are not needed.
 private func look(_ list: OpaquePointer?) throws(QueueError) -> HandOver {
     guard let header = HandOverHeader.at(list), let source = header.pointee.source else {

@@ -118,6 +118,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.maintenance = given.maintenance
     options.promptForFailed = given.prompt_for_failed
     options.wait = given.wait_ms
+    options.collectInterval = given.collect_interval_ms
     return options
 }
 

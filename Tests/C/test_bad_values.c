@@ -52,6 +52,8 @@ TEST(bad_options_out_of_range) {
   REFUSE(final_failure, (msgq_final_failure)2);
   REFUSE(trigger_interval_ms, -1);
   REFUSE(trigger_interval_ms, day_ms + 1);
+  REFUSE(collect_interval_ms, -1);
+  REFUSE(collect_interval_ms, day_ms + 1);
   REFUSE(expiry_ms, -1);
   REFUSE(expiry_ms, 11 * 366 * day_ms);
   REFUSE(remember_ids_ms, -1);
@@ -146,7 +148,7 @@ TEST(contract_options_at_the_ends_of_their_ranges_are_accepted) {
   most.keep_sent = UINT64_MAX;
   most.keep_sent_ms = INT64_MAX;
   most.remember_ids_ms = INT64_MAX;
-  most.trigger_interval_ms = day_ms;
+  most.trigger_interval_ms = most.collect_interval_ms = day_ms;
   most.expiry_ms = 3650 * day_ms;
   most.jitter = 1;
   most.max_in_flight = 64;

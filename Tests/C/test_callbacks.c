@@ -63,6 +63,7 @@ static void call_everything(struct inside *inside) {
   expect(inside, MSGQ_OK, msgq_pause(queue, "inner"), "pause");
   expect(inside, MSGQ_OK, msgq_resume(queue, "inner"), "resume");
   expect(inside, MSGQ_OK, msgq_withdraw_prompt(queue), "withdraw_prompt");
+  expect(inside, MSGQ_OK, msgq_request_collect(queue), "request_collect");
   expect(inside, MSGQ_OK, msgq_set_lifecycle(queue, MSGQ_LIFECYCLE_FOREGROUND), "set_lifecycle");
   draft.id = "recorded";
   expect(inside, MSGQ_OK, msgq_record(queue, &draft, "ben", NULL), "record");

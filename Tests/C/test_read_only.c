@@ -109,6 +109,7 @@ TEST(D16_every_change_is_refused_and_changes_nothing) {
   CHECK_RESULT(MSGQ_PERMISSION, msgq_pause(scene.queue, NULL));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_resume(scene.queue, "ana"));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_withdraw_prompt(scene.queue));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_request_collect(scene.queue));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
   CHECK_NUMBER(1, atomic_load(&stub.released));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_set_transport(scene.queue, NULL, NULL, NULL));

@@ -9,22 +9,28 @@
  *    5. Putting
  *    6. Rows                 a row of the table as a draft
  *    7. Collecting
+ *    8. Asking the owner of the queue
  *
  * Two databases cannot commit together. So the queue remembers the ids that it has taken over until
  * the rows are deleted here (msgq_take_over in msgqueue.h), and each transaction of the collector
  * deletes what the one before it handed over. What a crash leaves in between is in the list of
  * msgq_handed_over, with which every collection begins.
  */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* getentropy, strnlen */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* getentropy, strnlen, struct ucred, O_PATH */
 #endif
 #include "outbox.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,6 +48,7 @@ enum {
   most_bytes = 16 << 20,    /* of the rows of one round, beyond the first */
   most_limit = 1000000,
   synchronous_extra = 3,
+  longest_kick_ms = 1000,
 };
 
 static const int64_t last_time_ms = 253402300799999; /* the end of the year 9999 */
@@ -952,5 +959,147 @@ msgq_result msgq_outbox_collect(sqlite3 *db, msgq_queue *queue, size_t limit, si
   free(collector.rows);
   msgq_handed_over_free(collector.list);
   if (moved != NULL) *moved = count;
+  return result;
+}
+
+/* ---------------------------------------------------------------- 8. asking the owner of the queue */
+
+static msgq_result fail_system(const char *path) {
+  int error = errno;
+  msgq_result result = error == ENOENT || error == ECONNREFUSED ? MSGQ_NOT_FOUND
+                       : error == EACCES || error == EPERM      ? MSGQ_PERMISSION
+                                                                : MSGQ_STORAGE;
+  return fail(result, "%s: %s", path, strerror(error));
+}
+
+static int64_t steady_ms(void) {
+  struct timespec time = { 0, 0 };
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* Writes the address of the control socket. A path that is too long for one is reached through the
+   directory, whose descriptor `directory` receives; -1: none. */
+static msgq_result control_address(const char *store, struct sockaddr_un *address, int *directory) {
+  static const char suffix[] = "-control";
+  size_t size = strlen(store);
+  const char *slash = strrchr(store, '/');
+  const char *name = slash != NULL ? slash + 1 : store;
+  *directory = -1;
+  *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+  if (size + sizeof suffix <= sizeof address->sun_path) {
+    memcpy(address->sun_path, store, size);
+    memcpy(address->sun_path + size, suffix, sizeof suffix);
+    return MSGQ_OK;
+  }
+  char *path = slash != NULL ? strndup(store, (size_t)(slash - store) + 1) : strdup(".");
+  if (path == NULL) return fail_memory();
+  *directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  msgq_result result = *directory < 0 ? fail_system(path) : MSGQ_OK;
+  free(path);
+  if (result != MSGQ_OK) return result;
+  int length = snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%.90s%s",
+                        *directory, name, suffix);
+  if (strlen(name) <= 90 && length > 0 && (size_t)length < sizeof address->sun_path) return MSGQ_OK;
+  close(*directory);
+  *directory = -1;
+  return fail(MSGQ_INVALID, "the name of the store is too long for a socket");
+}
+
+/* Connects to the socket of this user, or of root. `out` receives the descriptor. */
+static msgq_result connect_control(const char *store, int *out) {
+  struct sockaddr_un address;
+  int directory = -1;
+  msgq_result result = control_address(store, &address, &directory);
+  if (result != MSGQ_OK) return result;
+  int peer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (peer < 0 || connect(peer, (struct sockaddr *)&address, sizeof address) != 0) {
+    result =
+        errno == EAGAIN ? fail(MSGQ_TIMEOUT, "the owner of %s is busy", store) : fail_system(store);
+  }
+  struct ucred other = { 0, 0, 0 };
+  socklen_t size = sizeof other;
+  if (result == MSGQ_OK && getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0)
+    result = fail_system(store);
+  if (result == MSGQ_OK && other.uid != geteuid() && other.uid != 0) {
+    result = fail(MSGQ_PERMISSION, "the socket of %s belongs to another user", store);
+  }
+  if (directory >= 0) close(directory);
+  if (result == MSGQ_OK) *out = peer;
+  else if (peer >= 0) close(peer);
+  return result;
+}
+
+/* Waits until the socket can be read or written. */
+static msgq_result await_peer(int peer, short events, int64_t end) {
+  for (;;) {
+    int64_t left = end - steady_ms();
+    struct pollfd one = { peer, events, 0 };
+    if (left <= 0) return fail(MSGQ_TIMEOUT, "the owner of the queue does not answer");
+    int count = poll(&one, 1, (int)left);
+    if (count > 0) return MSGQ_OK;
+    if (count < 0 && errno != EINTR) return fail_system("poll");
+  }
+}
+
+/* Reads a line, of which `line` receives the beginning. */
+static msgq_result read_line(int peer, char *line, size_t room, int64_t end) {
+  size_t length = 0;
+  for (;;) {
+    char byte = 0;
+    msgq_result result = await_peer(peer, POLLIN, end);
+    if (result != MSGQ_OK) return result;
+    ssize_t count = recv(peer, &byte, 1, 0);
+    if (count == 0) return fail(MSGQ_NOT_FOUND, "the owner of the queue has closed the connection");
+    if (count < 0 && errno != EAGAIN && errno != EINTR) return fail_system("the control socket");
+    if (count == 1 && byte == '\n') break;
+    if (count == 1 && length + 1 < room) line[length++] = byte;
+  }
+  line[length] = '\0';
+  return MSGQ_OK;
+}
+
+/* What an answer says. */
+static msgq_result read_answer(const char *line) {
+  if (strstr(line, "\"result\":{") != NULL) return MSGQ_OK;
+  for (int number = MSGQ_INVALID; number <= MSGQ_INTERNAL; number++) {
+    char code[64];
+    snprintf(code, sizeof code, "\"code\":\"%s\"",
+             msgq_result_name((msgq_result)number) + strlen("MSGQ_"));
+    if (strstr(line, code) != NULL)
+      return fail((msgq_result)number, "the owner of the queue answered %s", line);
+  }
+  return fail(MSGQ_INTERNAL, "the owner of the queue answered %s", line);
+}
+
+static msgq_result ask(int peer) {
+  static const char request[] = "{\"id\":1,\"call\":\"request_collect\"}\n";
+  int64_t end = steady_ms() + longest_kick_ms;
+  char line[512];
+  msgq_result result = read_line(peer, line, sizeof line, end);
+  if (result != MSGQ_OK) return result;
+  if (strstr(line, "\"protocol\":1,") == NULL && strstr(line, "\"protocol\":1}") == NULL) {
+    return fail(MSGQ_TOO_NEW, "the owner of the queue has another protocol");
+  }
+  for (size_t sent = 0; sent < sizeof request - 1;) {
+    result = await_peer(peer, POLLOUT, end);
+    if (result != MSGQ_OK) return result;
+    ssize_t count = send(peer, request + sent, sizeof request - 1 - sent, MSG_NOSIGNAL);
+    if (count > 0) sent += (size_t)count;
+    else if (count < 0 && errno != EAGAIN && errno != EINTR)
+      return fail_system("the control socket");
+  }
+  result = read_line(peer, line, sizeof line, end);
+  return result == MSGQ_OK ? read_answer(line) : result;
+}
+
+msgq_result msgq_outbox_kick(const char *store_path) {
+  int peer = -1;
+  if (store_path == NULL || store_path[0] == '\0')
+    return fail(MSGQ_INVALID, "store_path is NULL or empty");
+  msgq_result result = connect_control(store_path, &peer);
+  if (result != MSGQ_OK) return result;
+  result = ask(peer);
+  close(peer);
   return result;
 }

@@ -85,6 +85,18 @@ msgq_result msgq_outbox_put(sqlite3 *db, const msgq_draft *draft, char id_out[MS
  */
 msgq_result msgq_outbox_collect(sqlite3 *db, msgq_queue *queue, size_t limit, size_t *moved);
 
+/*
+ * For a process that does not own the queue, after its commit: asks the owner of the store
+ * `store_path` to collect, by its control socket (msgq_control_start at the default path). The owner
+ * gets MSGQ_EVENT_COLLECT. A process that owns the queue calls msgq_request_collect instead, or
+ * msgq_outbox_collect. It takes at most a second. The row waits whatever the result is: the owner
+ * collects when it opens the queue, and asks itself every collect_interval_ms.
+ *
+ * Errors: NOT_FOUND (nobody listens), TIMEOUT, PERMISSION (the socket is that of another user),
+ * INVALID, STORAGE, and what the owner answers.
+ */
+msgq_result msgq_outbox_kick(const char *store_path);
+
 /* One sentence about this thread's last failed call of these functions; "" before the first. */
 const char *msgq_outbox_error_detail(void);
 

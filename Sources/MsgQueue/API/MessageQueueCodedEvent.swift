@@ -30,6 +30,7 @@ extension MessageQueue.Event: Codable {
             self = .replaced(
                 id: try fields.value("id"), by: try fields.value("by"), conversation: try fields.value("conversation", or: ""))
         case "edited": self = .edited(id: try fields.value("id"), conversation: try fields.value("conversation", or: ""))
+        case "collect": self = .collect
         default: throw fields.error("event", "unknown: \(name)")
         }
     }
@@ -45,7 +46,7 @@ extension MessageQueue.Event: Codable {
             try fields.encode(network, forKey: "network")
         case .connectivity(let network): try fields.encode(network, forKey: "network")
         case .prompt(let prompt), .promptChanged(let prompt): try fields.encode(prompt, forKey: "prompt")
-        case .promptWithdrawn: break
+        case .promptWithdrawn, .collect: break
         case .drainStarted(let counts): try fields.encode(counts, forKey: "counts")
         case .drainProgress(let report), .drainFinished(let report): try fields.encode(report, forKey: "report")
         case .paused(let conversation, let isPaused, let kind):
@@ -88,6 +89,7 @@ extension MessageQueue.Event: Codable {
         case .resync: "resync"
         case .replaced: "replaced"
         case .edited: "edited"
+        case .collect: "collect"
         }
     }
 }

@@ -48,6 +48,7 @@ extension MessageQueue.Options: Codable {
         maintenance = try fields.value("maintenance", or: maintenance)
         promptForFailed = try fields.value("promptForFailed", or: promptForFailed)
         wait = try fields.duration("wait") ?? wait
+        collectInterval = try fields.nullable(duration: "collectInterval", or: collectInterval)
     }
 
     /// Writes each property under its name.
@@ -96,6 +97,7 @@ extension MessageQueue.Options: Codable {
         try fields.encode(maintenance, forKey: "maintenance")
         try fields.encode(promptForFailed, forKey: "promptForFailed")
         try fields.encode(milliseconds: wait, forKey: "wait")
+        try fields.encode(millisecondsOrNull: collectInterval, forKey: "collectInterval")
     }
 }
 

@@ -209,6 +209,7 @@ extension MessageQueue.Event: CustomStringConvertible {
         case .prompt(let prompt): "prompt: \(prompt)"
         case .promptWithdrawn: "prompt withdrawn"
         case .promptChanged(let prompt): "prompt changed: \(prompt)"
+        case .collect: "collect"
         case .drainStarted(let counts): "drain started: \(counts)"
         case .drainProgress(let report): "drain: \(report)"
         case .drainFinished(let report): "drain finished: \(report)"

@@ -36,6 +36,10 @@ extension MessageQueue {
         case replaced(id: String, by: String, conversation: String)
         /// The content of a message was changed by `edit` or `update`.
         case edited(id: String, conversation: String)
+        /// Messages may wait in a place of the program that hands them over (``MessageQueue/takeOver(_:_:)``), such as an outbox: collect them.
+        /// ``MessageQueue/requestCollect()`` asks for it, also from another process, and so does ``Options/collectInterval``. Requests that come
+        /// while the event waits to be delivered share it.
+        case collect
     }
 
     /// A change of a message's status.
@@ -99,6 +103,7 @@ extension MessageQueue.Event {
         case .resync(let lost): self = .resync(lostEvents: Int(lost))
         case .replaced(let id, let new, let conversation): self = .replaced(id: id, by: new, conversation: conversation)
         case .edited(let id, let conversation): self = .edited(id: id, conversation: conversation)
+        case .collect: self = .collect
         }
     }
 }

@@ -71,6 +71,10 @@ extension MessageQueue {
     /// - Throws: `.conflict` (the value is not the latest of its source).
     public func handOverDone(_ handOver: HandOver) throws(Error) { try HandOverCalls(engine).end(handOver.look) }
 
+    /// Asks the program to take over what waits in its own places: reports ``Event/collect``. Call it after a commit that put messages there. A
+    /// program that does not own the queue asks through the control socket.
+    public func requestCollect() throws(Error) { try HandOverCalls(engine).requestCollect() }
+
     /// Forgets a draft that could not be kept, by its id in the entries, or (nil) all of the source.
     ///
     /// - Throws: `.notFound`.

@@ -133,6 +133,9 @@ extension MessageQueue {
         /// For a program that is started while the one before it still closes. The lock is tried every 5 ms; of several that wait any
         /// one may be the next. With ``readOnly`` it waits for the owner, and an owner for the readers.
         public var wait = Duration.milliseconds(defaults.wait)
+        /// How often ``Event/collect`` asks the program to take over what waits in its own places: more than 0, at most 1 day; nil: never. It
+        /// begins with the first `handedOver(source:)` of the open queue. Default: 5 s.
+        public var collectInterval: Duration? = .milliseconds(defaults.collectInterval)
 
         /// Creates options with their default values.
         public init() {}
@@ -204,6 +207,7 @@ extension MessageQueue.Options {
         options.initialConnectivity = initialConnectivity
         options.promptForFailed = promptForFailed
         options.wait = wait.milliseconds
+        options.collectInterval = try Self.orZero(time: collectInterval, "collect interval")
         try options.validate()
         return options
     }

@@ -45,6 +45,7 @@ struct ControlCalls: Sendable {
         case .markBatch(let ids, let status): return Self.answer(try HistoryCalls(engine).mark(ids, as: status))
         case .setLifecycle(let isInBackground): try engine.setLifecycle(isInBackground: isInBackground)
         case .withdrawPrompt: try engine.withdrawPrompt()
+        case .requestCollect: try HandOverCalls(engine).requestCollect()
         case .ping: break
         case .drain, .retryAll, .clear, .clearFailed, .deleteConversation, .markUpTo, .backup, .check, .subscribe, .unsubscribe:
             throw QueueError(.internal, "the call does not end at once")

@@ -6,7 +6,7 @@ struct HeldEvents {
 
     private enum Key: Hashable {
         case status(Name)
-        case resync, summary, connectivity, prompt, progress
+        case resync, summary, connectivity, prompt, progress, collect
     }
 
     /// nil: replaced by a later one.
@@ -62,6 +62,7 @@ struct HeldEvents {
         case .connectivity: .connectivity
         case .prompt, .promptChanged, .promptWithdrawn: .prompt
         case .drainProgress: .progress
+        case .collect: .collect
         default: nil
         }
     }

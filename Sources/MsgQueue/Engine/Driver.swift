@@ -9,6 +9,7 @@ final class Driver: @unchecked Sendable {
     private let transactions: Transactions
     private let writes: PendingWrites
     private let network: NetworkWatch
+    private let collection: CollectRequests
     private let poll: PollHost?
     private let calls: CallQueue
     private let workers: WorkerPool
@@ -39,6 +40,7 @@ final class Driver: @unchecked Sendable {
         ports = parts.context.ports
         (events, maintenance, drains) = (parts.events, parts.maintenance, parts.drains)
         (transactions, writes, network) = (parts.transactions, parts.writes, parts.network)
+        collection = parts.collection
         (poll, calls, workers, host) = (parts.poll, parts.calls, parts.workers, parts.host)
         (timer, attempts, failed) = (parts.timer, parts.attempts, FailedMessages(parts))
         promptCount = PromptCount(parts.context)
@@ -92,7 +94,7 @@ final class Driver: @unchecked Sendable {
             min(
                 min(deadline, maintenance.deadline(writes), network.deadline),
                 min(drains.deadline, waits.deadline(ports.mono()), transactions.flushDeadline()),
-                min(poll?.suppressionEnd ?? Int64.max, poll?.closeDeadline ?? Int64.max)))
+                min(poll?.suppressionEnd ?? Int64.max, poll?.closeDeadline ?? Int64.max, collection.deadline)))
     }
 
     /// The body of the timer thread.
@@ -111,6 +113,7 @@ final class Driver: @unchecked Sendable {
         guard !transactions.checkpointIfDue() else { return timer.arm(ports.mono()) }
         transactions.flushWhatIsDue()
         network.warnIfUnreported()
+        collection.requestIfDue()
         maintenance.run(writes, transactions)
         maintenance.compareIndexes(writes)
         maintenance.giveBackSpace(writes, transactions)

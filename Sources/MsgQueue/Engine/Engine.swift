@@ -11,6 +11,7 @@ package final class Engine: @unchecked Sendable {
 
     let context: EngineContext
     let events: EventDelivery
+    let collection: CollectRequests
     let poll: PollHost?
     let host: HostCalls
     let workers: WorkerPool
@@ -59,6 +60,7 @@ package final class Engine: @unchecked Sendable {
         }
         (events, poll, host, workers, timer) = (parts.events, parts.poll, parts.host, parts.workers, parts.timer)
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
+        collection = parts.collection
         (transactions, writes, attempts, waits) = (parts.transactions, parts.writes, parts.attempts, parts.waits)
         (backups, insertion) = (Backups(context.store), Insertion(parts, idBits))
         handOvers = HandOvers(parts, insertion, firstToken: ports.random())

@@ -3,6 +3,7 @@ struct EngineParts {
     let context: EngineContext
     let waits: Waits
     let events: EventDelivery
+    let collection: CollectRequests
     let network: NetworkWatch
     let timer: EngineTimer
     let poll: PollHost?
@@ -20,6 +21,7 @@ struct EngineParts {
         self.context = context
         waits = Waits(context)
         events = EventDelivery(context, waits)
+        collection = CollectRequests(context, events)
         let alarm = try Alarm(context.ports)
         network = NetworkWatch(context, events, alarm)
         timer = EngineTimer(context, network, alarm)

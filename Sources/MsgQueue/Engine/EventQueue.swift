@@ -36,10 +36,18 @@ struct EventQueue {
     private(set) var count = 0
     /// The counts have changed since the last summary event.
     var summaryIsDue = false
+    /// A `collect` event waits. Another one would say nothing more.
+    private var hasCollect = false
 
     var isEmpty: Bool { first == entries.count }
 
-    mutating func append(_ event: Event, at: Int64) { append(.item(.event(event, at: at)), at) }
+    mutating func append(_ event: Event, at: Int64) {
+        if event == .collect {
+            guard !hasCollect else { return }
+            hasCollect = true
+        }
+        append(.item(.event(event, at: at)), at)
+    }
 
     /// Adds the event of a new message.
     mutating func append(_ message: StoredBatch.Message, as status: MessageStatus, at: Int64) {
@@ -61,6 +69,7 @@ struct EventQueue {
             entries = [.item(.event(.resync(lostEvents: lost), at: at))] + barriers
             first = 0
             events = 1
+            hasCollect = false
             count = entries.count
             summaryIsDue = true
             return
@@ -88,6 +97,7 @@ struct EventQueue {
         count -= 1
         switch entries[first] {
         case .item(let item):
+            if case .event(.collect, _) = item { hasCollect = false }
             removeFirst()
             return item
         case .run(var run):

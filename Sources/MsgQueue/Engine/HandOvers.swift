@@ -15,13 +15,14 @@ final class HandOvers {
     private let store: Store
     private let transactions: Transactions
     private let insertion: Insertion
+    private let collection: CollectRequests
     /// The latest look at each source, the oldest first.
     private var looks: [(source: Name, token: UInt64)] = []
     private var nextToken: UInt64
 
     init(_ parts: EngineParts, _ insertion: Insertion, firstToken: UInt64) {
         (context, store, transactions) = (parts.context, parts.context.store, parts.transactions)
-        (self.insertion, nextToken) = (insertion, firstToken)
+        (self.insertion, collection, nextToken) = (insertion, parts.collection, firstToken)
     }
 
     // MARK: Looking
@@ -34,6 +35,7 @@ final class HandOvers {
         looks.removeAll { $0.source == name }
         if looks.count == Self.lookCeiling { looks.removeFirst() }
         looks.append((name, nextToken))
+        collection.looked()
         return HandOver(source: source, token: nextToken, entries: entries)
     }
 
@@ -197,7 +199,8 @@ package struct HandOverCalls {
     /// Returns what the source has handed over and was not forgotten. Only the latest look at a source may take over.
     package func handedOver(by source: String) throws(QueueError) -> HandOver {
         try HandOverRule.check(source: source)
-        return try engine.reading { () throws(QueueError) in try engine.handOvers.look(at: source) }
+        // The first look begins a timer.
+        return try engine.input { () throws(QueueError) in try engine.handOvers.look(at: source) }
     }
 
     /// Stores drafts, in this order, and their ids as the open hand-over of the source, all or none. Returns the error of each that the queue
@@ -209,6 +212,9 @@ package struct HandOverCalls {
             try engine.handOvers.takeOver(HandOvers.Drafts(count: count, read: read), look)
         }
     }
+
+    /// Reports the event that asks the host to take over what waits in its own places.
+    package func requestCollect() throws(QueueError) { try engine.changing { () throws(QueueError) in engine.collection.request() } }
 
     /// Forgets the ids of the open hand-over, in steps.
     package func end(_ look: HandOver) throws(QueueError) {

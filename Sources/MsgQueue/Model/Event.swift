@@ -32,6 +32,8 @@ package enum Event: Sendable, Equatable {
     case replaced(id: String, by: String, conversation: String)
     /// The content of a message was changed by a call.
     case edited(id: String, conversation: String)
+    /// Messages may wait in a place of the host that hands them over.
+    case collect
 
     /// The number of lost events when this one is dropped.
     var weight: Int64 { if case .resync(let lost) = self { max(lost, 1) } else { 1 } }

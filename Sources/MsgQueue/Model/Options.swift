@@ -111,6 +111,8 @@ package struct Options: Sendable, Equatable {
     package var promptForFailed = false
     /// How long opening waits for the lock of another owner: milliseconds, 0 to 1 day.
     package var wait: Int64 = 0
+    /// How often the host is asked to take over what waits in its own places: milliseconds, 0 to 1 day; 0: never.
+    package var collectInterval: Int64 = 5_000
 
     package init() {}
 
@@ -157,6 +159,7 @@ package struct Options: Sendable, Equatable {
         guard rampUp == 0 || ratePerSecond > 0 else { throw QueueError(.invalid, "ramp up needs a rate per second") }
         try Self.check(liveShare, in: 0...1, "live share")
         try Self.check(time: wait, in: 0...Self.day, "wait")
+        try Self.check(time: collectInterval, in: 0...Self.day, "collect interval")
         try Self.validate(backoff)
     }
 

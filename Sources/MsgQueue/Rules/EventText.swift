@@ -11,6 +11,7 @@ package enum EventText {
         case .prompt(let prompt):
             "prompt raised: \(count(prompt.messages, "message")), \(count(prompt.bytes, "byte")), "
                 + count(prompt.conversations, "conversation")
+        case .collect: "messages may wait to be taken over"
         case .promptChanged(let prompt): "prompt changed: \(count(prompt.messages, "message")), \(count(prompt.failed, "failed message"))"
         case .promptWithdrawn: "prompt withdrawn"
         case .drainStarted(let counts): "drain started: \(counts.queued) queued, \(counts.sending) being sent, \(counts.failed) failed"

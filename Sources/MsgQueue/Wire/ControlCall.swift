@@ -43,6 +43,7 @@ package indirect enum ControlCall: Sendable, Equatable {
     case markUpTo(String, as: MessageStatus)
     case setLifecycle(isInBackground: Bool)
     case withdrawPrompt
+    case requestCollect
     /// `interval`: the shortest time between two deliveries of events, in milliseconds; 0: each at once.
     case subscribe(Set<EventName>, interval: Int64 = 0)
     case unsubscribe

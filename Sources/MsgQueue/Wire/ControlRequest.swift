@@ -123,6 +123,7 @@ package struct ControlRequest: Sendable {
         case "mark_up_to": return .markUpTo(fields.message, as: fields.receipt)
         case "set_lifecycle": return .setLifecycle(isInBackground: fields.text("lifecycle") == "background")
         case "withdraw_prompt": return .withdrawPrompt
+        case "request_collect": return .requestCollect
         case "subscribe":
             let names = fields.request["events"]?.array?.compactMap { $0.string.flatMap(EventName.init(rawValue:)) }
             return .subscribe(Set(names ?? EventName.allCases), interval: fields.integer("interval_ms") ?? 0)

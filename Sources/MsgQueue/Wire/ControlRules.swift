@@ -90,7 +90,7 @@ package struct ControlRule: Sendable {
         ControlRule(call: "mark_up_to", fields: [message, receipt]),
         ControlRule(
             call: "set_lifecycle", fields: [Field(name: "lifecycle", kind: .word(["foreground", "background"]), isRequired: true)]),
-        ControlRule(call: "withdraw_prompt", fields: []),
+        ControlRule(call: "withdraw_prompt", fields: []), ControlRule(call: "request_collect", fields: []),
         ControlRule(
             call: "subscribe",
             fields: [

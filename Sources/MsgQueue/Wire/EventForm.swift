@@ -7,6 +7,7 @@ package enum EventName: String, CaseIterable, Sendable {
     case drainFinished = "drain_finished"
     case discarded, deleted, storage, paused, resync, replaced, edited
     case promptChanged = "prompt_changed"
+    case collect
 
     package init(_ event: Event) {
         switch event {
@@ -26,6 +27,7 @@ package enum EventName: String, CaseIterable, Sendable {
         case .resync: self = .resync
         case .replaced: self = .replaced
         case .edited: self = .edited
+        case .collect: self = .collect
         }
     }
 }
@@ -49,7 +51,7 @@ extension JSONValue {
         case .connectivity(let network):
             members(of: network) + [Member("text", network.offlineReason.isEmpty ? .null : .string(network.offlineReason))]
         case .prompt(let prompt), .promptChanged(let prompt): [Member("prompt", JSONValue(prompt))]
-        case .promptWithdrawn: []
+        case .promptWithdrawn, .collect: []
         case .resync(let lostEvents): [Member("lost_events", .integer(lostEvents))]
         case .drainStarted(let counts): [Member("counts", JSONValue(counts))]
         case .drainProgress(let report), .drainFinished(let report): [Member("report", JSONValue(report))]

@@ -154,6 +154,7 @@ static void sending_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_resume(queue, NULL));
   CHECK_RESULT(expected, msgq_resume(queue, "ana"));
   CHECK_RESULT(expected, msgq_withdraw_prompt(queue));
+  CHECK_RESULT(expected, msgq_request_collect(queue));
   CHECK_RESULT(expected, msgq_poll(queue, 0, &ran));
   CHECK_NUMBER(4711, ran);
   CHECK_NUMBER(-1, msgq_fd(queue));

@@ -31,7 +31,7 @@ import Testing
         (options.liveShare, options.soonestExpiryFirst, options.maintenance) = (0.25, true, true)
         options.initialConnectivity = .offline
         options.promptForFailed = true
-        options.wait = .seconds(18)
+        (options.wait, options.collectInterval) = (.seconds(18), .seconds(19))
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
         for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "callbacks" {
@@ -66,7 +66,7 @@ import Testing
         for error in [
             refused { $0.triggerInterval = .zero }, refused { $0.expiry = .zero }, refused { $0.drainBatch = 0 },
             refused { $0.limitMessages = 0 }, refused { $0.limitBytes = 0 }, refused { $0.limitBytes = -1 },
-            refused { $0.limitFileBytes = 0 }, refused { $0.ratePerSecond = 0 },
+            refused { $0.limitFileBytes = 0 }, refused { $0.collectInterval = .zero }, refused { $0.ratePerSecond = 0 },
             refused { ($0.ratePerSecond, $0.rampUp) = (1, .zero) },
         ] {
             #expect(error?.code == .invalid)

@@ -99,6 +99,7 @@ import Testing
             (#""mark_batch","messages":["m","n"],"status":"delivered""#, .markBatch(["m", "n"], as: .delivered)),
             (#""mark_up_to","message":"m","status":"read""#, .markUpTo("m", as: .read)),
             (#""set_lifecycle","lifecycle":"background""#, .setLifecycle(isInBackground: true)), (#""withdraw_prompt""#, .withdrawPrompt),
+            (#""request_collect""#, .requestCollect),
             (#""subscribe""#, .subscribe(Set(EventName.allCases))),
             (#""subscribe","events":["status","drain_finished"]"#, .subscribe([.status, .drainFinished])),
             (#""unsubscribe""#, .unsubscribe), (#""ping""#, .ping),

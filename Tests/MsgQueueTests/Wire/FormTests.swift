@@ -138,5 +138,6 @@ import Testing
             line(JSONValue(.replaced(id: "a", by: "b", conversation: "c"), at: 1))
                 == #"{"event":"replaced","at_ms":1,"id":"a","by":"b","conversation":"c"}"#)
         #expect(line(JSONValue(.edited(id: "a", conversation: "c"), at: 1)) == #"{"event":"edited","at_ms":1,"id":"a","conversation":"c"}"#)
+        #expect(line(JSONValue(.collect, at: 1)) == #"{"event":"collect","at_ms":1}"#)
     }
 }

@@ -196,6 +196,16 @@ def test_I4_the_owner_sends_and_pauses(owner: str, store: Path) -> None:
     assert "paused" in msgq("drain", store, fails=1).text
     msgq("resume", store)
     with subprocess.Popen(
+        command("watch", store, "--json", "--events", "collect", "--count", 1),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as asked:
+        while asked.poll() is None:
+            msgq("collect", store)
+        assert asked.stdout is not None
+        assert b'"collect"' in asked.stdout.read()
+    with subprocess.Popen(
         command("watch", store, "--json", "--events", "status", "--count", 2),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     ) as watcher:  # fmt: skip
@@ -233,7 +243,7 @@ def test_I4_a_store_is_copied_and_checked(host: str, store: Path, tmp_path: Path
 def test_I4_what_needs_an_owner_says_so(store: Path) -> None:
     fill(store)
     before = store.read_bytes()
-    for words in (["watch"], ["send-now", "q1"], ["pause"], ["resume"], ["drain"]):
+    for words in (["watch"], ["send-now", "q1"], ["pause"], ["resume"], ["collect"], ["drain"]):
         done = msgq(words[0], store, *words[1:], fails=6)
         assert f"no program has {store} open with a control socket" in done.errors
         assert done.text == ""

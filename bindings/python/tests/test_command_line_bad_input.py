@@ -51,7 +51,7 @@ def test_I4_an_owner_without_a_socket_is_named_with_what_to_do(kind: str, store:
     with hosted(kind, store, has_socket=False):
         for words in (
             ["list"], ["retry", "f1"], ["check"], ["export"],
-            ["pause"], ["resume"], ["send-now", "q1"], ["watch"], ["drain"],
+            ["pause"], ["resume"], ["collect"], ["send-now", "q1"], ["watch"], ["drain"],
         ):  # fmt: skip
             errors = msgq(words[0], store, *words[1:], "--wait", 0, fails=5).errors
             assert "serves no control socket" in errors

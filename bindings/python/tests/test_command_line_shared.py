@@ -133,7 +133,8 @@ def test_I4_an_owner_that_ends_during_a_command_is_named(store: Path, answer: by
             assert msgq(words[0], store, *words[1:], "-q", fails=8).errors == f"msgq: {ended}\n"
         for words in (
             ["enqueue", "x"], ["retry", "f1"], ["retry-all"], ["edit", "q1", "x"], ["delete", "q1", "--yes"],
-            ["clear", "--yes"], ["pause"], ["resume"], ["send-now", "q1"], ["import", str(lines)], ["drain"],
+            ["clear", "--yes"], ["pause"], ["resume"], ["collect"], ["send-now", "q1"], ["import", str(lines)],
+            ["drain"],
         ):  # fmt: skip
             errors = msgq(words[0], store, *words[1:], "-q", fails=8).errors
             assert f"msgq: {ended}; whether the change was made is not known" in errors

@@ -148,15 +148,20 @@ def test_I3_every_call_is_answered(
     assert peer.call("clear") == {}
     assert peer.call("set_lifecycle", lifecycle="foreground") == {}
     assert peer.call("withdraw_prompt") == {}
+    assert peer.call("request_collect") == {}
     assert peer.call("check")["sound"] is True
     assert peer.call("backup", path=str(tmp_path / "copy.db")) == {}
     with MessageQueue(tmp_path / "copy.db", read_only=True) as copy:
         assert copy.get(id).text == body
-    assert peer.call("subscribe", events=["status"]) == {}
+    assert peer.call("subscribe", events=["status", "collect"]) == {}
     queue.enqueue("x", id="x")
+    queue.request_collect()
     assert peer.call("unsubscribe") == {}
     assert peer.call("ping") == {}
-    assert [(event["id"], event["to"]) for event in peer.events] == [("x", "queued")]
+    assert [(event["event"], event.get("id"), event.get("to")) for event in peer.events] == [
+        ("status", "x", "queued"),
+        ("collect", None, None),
+    ]
 
 
 def test_I3_a_failed_message_is_retried_from_outside(opened: Opener, control: Path) -> None:

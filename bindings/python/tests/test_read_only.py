@@ -124,6 +124,7 @@ CHANGES: dict[str, Callable[[MessageQueue, str], object]] = {
     "retry_all": lambda queue, id: queue.retry_all(),
     "send": lambda queue, id: queue.send("x"),
     "withdraw_prompt": lambda queue, id: queue.withdraw_prompt(),
+    "request_collect": lambda queue, id: queue.request_collect(),
     "drain": lambda queue, id: queue.drain(),
     "pause": lambda queue, id: queue.pause(),
     "resume": lambda queue, id: queue.resume(),

@@ -16,6 +16,7 @@ from conftest import Opener
 from msgqueue import (
     ConflictError,
     Draft,
+    EventKind,
     FailureKind,
     FullError,
     HandOver,
@@ -28,7 +29,7 @@ from msgqueue import (
     TooLargeError,
     aio,
 )
-from support import program
+from support import program, wait_until
 
 OFFER: list[Draft | Mapping[str, Any]] = [Draft("one", id="a"), {"body": "two", "id": "b", "conversation": "ana"}]
 
@@ -164,6 +165,43 @@ COLLECTOR = """
                 host.execute("INSERT INTO outbox(id, body) VALUES(?, 'body')", (f"{sys.argv[4]}-{number}",))
         collect(queue, host)
 """
+
+
+def test_a_request_to_collect_is_an_event(opened: Opener) -> None:
+    asked: list[EventKind] = []
+    queue = opened(mode=Mode.MANUAL, collect_interval=0.02, on_event=lambda event: asked.append(event.kind))
+
+    def count() -> int:
+        return asked.count(EventKind.COLLECT)
+
+    queue.request_collect()
+    wait_until(lambda: count() == 1)
+    queue.handed_over("orders")
+    wait_until(lambda: count() >= 3)
+
+
+def test_the_interval_of_requests_to_collect_is_checked(opened: Opener) -> None:
+    for interval in (0.0, -1.0, 86_401.0):
+        with pytest.raises(InvalidError, match="collect interval must be 0"):
+            opened(collect_interval=interval)
+    asked: list[EventKind] = []
+    queue = opened(collect_interval=None, on_event=lambda event: asked.append(event.kind))
+    queue.handed_over("orders")
+    queue.enqueue("hello", id="last")
+    wait_until(lambda: EventKind.STATUS in asked)
+    assert EventKind.COLLECT not in asked
+
+
+def test_asyncio_receives_a_request_to_collect(store: Path) -> None:
+    async def main() -> None:
+        async with aio.MessageQueue(store, mode=Mode.MANUAL) as queue:
+            events = queue.events()
+            await queue.request_collect()
+            async for event in events:
+                if event.kind is EventKind.COLLECT:
+                    break
+
+    asyncio.run(asyncio.wait_for(main(), 20))
 
 
 def test_T3_collectors_killed_at_any_time_lose_and_double_nothing(store: Path, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ class Options(Structure):
         ("initial_connectivity", c_int64),
         ("prompt_for_failed", c_bool),
         ("wait_ms", c_int64),
+        ("collect_interval_ms", c_int64),
     ]
 
 
@@ -585,6 +586,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_handed_over_free": (None, [_owned]),
     "msgq_take_over": (c_int, [_queue, _owned, POINTER(Draft), c_size_t, POINTER(c_int)]),
     "msgq_hand_over_done": (c_int, [_queue, _owned]),
+    "msgq_request_collect": (c_int, [_queue]),
     "msgq_hand_over_forget": (c_int, [_queue, c_char_p, c_char_p]),
     "msgq_get": (c_int, [_queue, c_char_p, POINTER(POINTER(Message))]),
     "msgq_message_free": (None, [POINTER(Message)]),

@@ -122,6 +122,14 @@ class HandOvers:
         name, key = _arguments.text("source", source), _arguments.optional_text("id", id)
         self._handle.check(self._handle.lib.msgq_hand_over_forget(self._handle.pointer, name, key))
 
+    def request_collect(self) -> None:
+        """Asks the program to take over what waits in its own places: reports an event of kind COLLECT.
+
+        Call it after the commit that put messages there; requests that come while the event waits to be delivered share
+        it. A process that does not own the queue asks through the control socket.
+        """
+        self._handle.check(self._handle.lib.msgq_request_collect(self._handle.pointer))
+
 
 def _pointer(hand_over: HandOver) -> ctypes.c_void_p:
     if not isinstance(hand_over, HandOver):

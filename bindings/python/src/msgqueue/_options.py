@@ -135,6 +135,7 @@ class Options(TypedDict, total=False):
     initial_connectivity: Annotated[Connectivity, _member("initial_connectivity", Connectivity)]
     prompt_for_failed: Annotated[bool, _flag("prompt_for_failed")]
     wait: Annotated[float, _seconds("wait_ms", "0 s to 1 day")]
+    collect_interval: Annotated[Optional[float], _seconds("collect_interval_ms", "0.001 s to 1 day", none=0)]
 
 
 TABLE: dict[str, Option] = {

@@ -319,6 +319,9 @@ class EventKind(_Named):
     PROMPT_CHANGED = 15
     """What a yes to the prompt would send changed while it stands: prompt. At most 4 in a second; it expires when it
     would have."""
+    COLLECT = 16
+    """Messages may wait in a place that hands them over, such as an outbox: collect them (`take_over`), also after
+    RESYNC. From `request_collect`, also of another process, and every `collect_interval`."""
 
 
 class Reason(_Named):

@@ -106,6 +106,7 @@ class MessageQueue:
         initial_connectivity: Connectivity = Connectivity.UNKNOWN,
         prompt_for_failed: bool = False,
         wait: float = 0.0,
+        collect_interval: float | None = 5.0,
         polled: bool = False,
         batch_transport: BatchTransport | None = None,
         batch_options: BatchOptions | None = None,
@@ -201,6 +202,9 @@ class MessageQueue:
             wait: Seconds to wait while another owner has the store open, in another process or in this one, before
                 LockedError: 0 s to 1 day. For a program that is started while the one before it still closes. Of
                 several that wait any one may be the next. 0 is 0.1 s for another process. Ctrl-C ends the wait.
+            collect_interval: Seconds between events of kind COLLECT, which ask to take over what waits in places of the
+                program, such as an outbox: 0.001 s to 1 day; None: no such events. They begin with the first
+                `handed_over`.
             polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
                 due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
                 readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless
@@ -372,6 +376,7 @@ class MessageQueue:
     take_over: Final = forward("_handovers", HandOvers.take_over)
     hand_over_done: Final = forward("_handovers", HandOvers.hand_over_done)
     hand_over_forget: Final = forward("_handovers", HandOvers.hand_over_forget)
+    request_collect: Final = forward("_handovers", HandOvers.request_collect)
 
     # ---------------------------------------------------------------- one message
 

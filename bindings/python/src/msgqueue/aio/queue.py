@@ -309,6 +309,7 @@ class MessageQueue:
 
     hand_over_done: Final = changes_long(PolledQueue.hand_over_done)
     hand_over_forget: Final = changes_long(PolledQueue.hand_over_forget)
+    request_collect: Final = changes(PolledQueue.request_collect)
 
     # ---------------------------------------------------------------- one message
 

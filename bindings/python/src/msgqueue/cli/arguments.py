@@ -267,6 +267,11 @@ COMMANDS = (
         changes=True, needs_owner="a pause ends with the program that has the queue open",
     ),
     Command(
+        "collect", "ask the owner to take over what waits in its outbox", "changing:collect",
+        ("msgq collect outbox.db",), (),
+        changes=True, needs_owner="only the program that has the queue open can collect",
+    ),
+    Command(
         "enqueue", "add a message", "changing:enqueue",
         ("msgq enqueue outbox.db 'hello' -c ana", "date | msgq enqueue outbox.db - --metadata kind=time"),
         (

@@ -254,6 +254,12 @@ def resume(session: Session, arguments: Namespace) -> int:
     return exits.DONE
 
 
+def collect(session: Session, _: Namespace) -> int:
+    """Asks the owner to take over what waits in its own places."""
+    session.call("request_collect")
+    return exits.DONE
+
+
 def title(session: Session, arguments: Namespace) -> int:
     """Gives a conversation a title, or removes it."""
     session.call("set_title", conversation=arguments.conversation, title=arguments.title)
