@@ -128,6 +128,9 @@ def run_c(example: Example, directory: Path) -> str:
         flags += [f"-I{ROOT / 'bindings' / 'c'}", str(ROOT / "bindings" / "c" / "http.c")]
         libraries += ["-lcurl", "-pthread"]
         variables["OUTBOX_URL"] = receiver()
+    if "#include <outbox.h>" in example.code:
+        flags += [f"-I{ROOT / 'bindings' / 'c'}", str(ROOT / "bindings" / "c" / "outbox.c")]
+        libraries += ["-lsqlite3", "-pthread"]
     run(["gcc", *flags, str(source), "-o", str(program), *libraries], directory)
     return run([str(program)], directory, **variables)
 

@@ -29,6 +29,23 @@ static size_t run_example(const char *name, struct receiver *receiver, struct sc
   return count;
 }
 
+TEST(T1_the_shop_example_sends_each_order_once_in_order) {
+  struct scene scene;
+  char lines[lines_room][128];
+  int next[3] = { 0, 1, 2 };
+  scene_begin(&scene);
+  size_t count = run_example("shop", NULL, &scene, lines);
+  CHECK_NUMBER(12, count);
+  for (size_t index = 0; index < count; index++) {
+    char expected[64];
+    int customer = lines[index][3] == 'a' ? 0 : lines[index][3] == 'b' ? 1 : 2;
+    snprintf(expected, sizeof expected, "to %s: order %d", customer == 0 ? "ana" : customer == 1 ? "ben" : "cem", next[customer]);
+    CHECK_TEXT(expected, lines[index]);
+    next[customer] += 3;
+  }
+  scene_end(&scene);
+}
+
 TEST(A10_X7_the_epoll_example_has_three_in_flight) {
   static const char *const names[] = { "ana", "ben", "cem" };
   struct scene scene;
