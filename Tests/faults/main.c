@@ -26,6 +26,7 @@ static const struct {
   { "alloc", tool_alloc },
   { "openings", tool_openings },
   { "selftest", tool_selftest },
+  { "outbox", tool_outbox },
 };
 
 const char *traces_directory(void) {

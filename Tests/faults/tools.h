@@ -17,6 +17,7 @@ int tool_damage(void);
 int tool_alloc(void);
 int tool_openings(void);
 int tool_selftest(void);
+int tool_outbox(void);
 
 /* Returns the directory of traces that show a failure. */
 const char *traces_directory(void);
