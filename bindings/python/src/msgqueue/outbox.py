@@ -82,7 +82,7 @@ class Outbox:
 
         The program's account needs no other rights than those to these tables.
         """
-        return ";\n".join(self._host.schema) + ";\n"
+        return self._host.text_of_schema
 
     def create(self) -> None:
         """Makes the tables if they are not there: in the program's transaction, or in one of its own.
@@ -264,6 +264,11 @@ def _host(connection: object) -> Host:
         from ._outbox.sqlite import Sqlite
 
         return Sqlite(connection)
+    psycopg: Any = sys.modules.get("psycopg")
+    if psycopg is not None and isinstance(connection, psycopg.Connection):
+        from ._outbox.postgresql import Postgresql
+
+        return Postgresql(connection)
     raise TypeError(
         f"connection must be a sqlite3.Connection or a psycopg.Connection, not {type(connection).__module__}."
         f"{type(connection).__name__}"

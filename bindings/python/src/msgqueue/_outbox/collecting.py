@@ -91,7 +91,7 @@ class _Collection:
         if not changes.known and not has_rows:
             return 0
         while True:
-            rows = yield from self._host.transaction(self._exchange(changes))
+            rows = yield from self._host.own_transaction(self._exchange(changes))
             if changes.known or changes.numbers:
                 yield self._queue.hand_over_done(self._handed)
             if not rows:

@@ -64,6 +64,10 @@ class Host(ABC):
             raise
         return result
 
+    def own_transaction(self, work: Steps[T]) -> Steps[T]:
+        """Runs steps in a transaction of a collection."""
+        return self.transaction(work)
+
     def require_no_transaction(self, what: str) -> None:
         """Raises ConflictError inside a transaction of the program."""
         if self.in_transaction:
@@ -94,6 +98,11 @@ class Host(ABC):
         return nullcontext()
 
     # ---------------------------------------------------------------- the tables
+
+    @property
+    def text_of_schema(self) -> str:
+        """The statements that make the tables."""
+        return ";\n".join(self.schema) + ";\n"
 
     def create(self) -> Steps[None]:
         """Makes the tables that are missing: in the program's transaction, or in one of its own."""

@@ -23,6 +23,17 @@ from ._attempts import BatchTransport, Transport
 from ._checks import check, salvage
 from ._events import EventReader
 from ._metrics import prometheus
+from .outbox import Outbox
 from .queue import MessageQueue
 
-__all__ = ["BatchTransport", "EventReader", "MessageQueue", "Options", "Transport", "check", "prometheus", "salvage"]
+__all__ = [
+    "BatchTransport",
+    "EventReader",
+    "MessageQueue",
+    "Options",
+    "Outbox",
+    "Transport",
+    "check",
+    "prometheus",
+    "salvage",
+]
