@@ -86,7 +86,7 @@ final class ClockCorrection {
     /// Gives messages that were enqueued while the clock was wrong an expiry by the right clock. What remains of their time is measured by the
     /// boot clock if this process saw the wrong clock; otherwise the time begins again.
     private func correctUnknown(_ transactions: Transactions, _ now: Moment) throws(QueueError) -> [Int64] {
-        let found = try store.unknownExpiries(before: context.ports.earliest, limit: Self.changed)
+        let found = try store.queue.unknownExpiries(before: context.ports.earliest, limit: Self.changed)
         unknownAt = found.isEmpty ? Int64.max : now.mono
         let waiting = found.filter { !$0.isInFlight }
         guard !waiting.isEmpty else {
@@ -116,7 +116,7 @@ final class ClockCorrection {
 
     /// Stores the wall times of durations by the clock as it is set now.
     private func correctDurations(after first: Int64, _ transactions: Transactions, _ now: Moment) throws(QueueError) -> [Int64] {
-        let (found, last) = try store.displaced(after: first, now, limit: Self.read)
+        let (found, last) = try store.queue.displaced(after: first, now, limit: Self.read)
         let due = found.filter { !$0.isInFlight }.prefix(Self.changed)
         var corrected: [Int64] = []
         var rows: [Row] = []

@@ -216,18 +216,18 @@ final class Driver: @unchecked Sendable {
         switch step {
         case .schedule: context.core.scheduler.scheduleMore(now)
         case .scan(let after, let limit):
-            let rows = try store.queued(after: after, limit: limit)
+            let rows = try store.queue.queued(after: after, limit: limit)
             context.core.scheduler.scanned(rows, complete: rows.count < limit, now)
         case .survey(let after, let limit):
-            let found = try store.conversationsQueued(after: after, limit: limit)
+            let found = try store.queue.conversations(after: after, limit: limit)
             context.core.scheduler.surveyed(found.names, through: found.last, complete: found.isComplete, now)
         case .load(let conversation, let after, let limit):
-            let heads = try store.queued(in: conversation, after: after, limit: limit)
+            let heads = try store.queue.queued(in: conversation, after: after, limit: limit)
             context.core.scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
         case .expire(let conversation, let sequence):
             try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
         case .seek(let after, let limit):
-            let rows = try store.queued(after: after, limit: limit)
+            let rows = try store.queue.queued(after: after, limit: limit)
             context.core.scheduler.sought(rows, complete: rows.count < limit, now)
         default: break
         }

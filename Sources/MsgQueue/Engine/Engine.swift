@@ -106,9 +106,9 @@ package final class Engine: @unchecked Sendable {
         try maintenance.findExpiry()
         try maintenance.findFreeSpace()
         context.core.scheduler.opened(
-            through: store.state.lastSequence, hasPriorities: try store.hasPriorities(), context.core.opening.moment)
+            through: store.state.lastSequence, hasPriorities: try store.queue.hasPriorities(), context.core.opening.moment)
         guard context.options.finalFailure == .block else { return }
-        for conversation in try store.conversationsWithFailures() { writes.refreshBlock(conversation) }
+        for conversation in try store.queue.conversationsWithFailures() { writes.refreshBlock(conversation) }
     }
 
     // MARK: Threads

@@ -349,7 +349,7 @@ final class Insertion {
     private func isFirst(_ sequence: Int64, in conversation: Name) -> Bool {
         do throws(QueueError) {
             let cleared = context.core.scheduler.clearedThrough(conversation)
-            return try !store.hasQueued(in: conversation, after: cleared, before: sequence, sending: writes.sendingSequences)
+            return try !store.queue.hasQueued(in: conversation, after: cleared, before: sequence, sending: writes.sendingSequences)
         } catch {
             health.report(error)
             return false

@@ -42,7 +42,7 @@ final class Maintenance {
 
     /// Reads the first expiry when the queue is opened.
     func findExpiry() throws(QueueError) {
-        nextExpiry = try store.firstExpiry() ?? Int64.max
+        nextExpiry = try store.queue.firstExpiry() ?? Int64.max
         if nextExpiry < context.ports.earliest { clock.hasUnknownExpiry() }
     }
 
@@ -207,7 +207,7 @@ final class Maintenance {
         let first = expirySearch.time
         var isDone = false
         defer { if !isDone { expires(at: first) } }
-        let expired = try store.expired(at: now, &expirySearch, limit: 64)
+        let expired = try store.queue.expired(at: now, &expirySearch, limit: 64)
         for (conversation, sequence) in expired.found {
             try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
         }
@@ -215,7 +215,7 @@ final class Maintenance {
         nextExpiry = Int64.max
         guard writes.commit() else { return }
         // More messages have expired than one step processes: run again at once.
-        let next = expired.isComplete ? try store.nextExpiry(after: now.wall) ?? Int64.max : now.wall
+        let next = expired.isComplete ? try store.queue.nextExpiry(after: now.wall) ?? Int64.max : now.wall
         nextExpiry = min(nextExpiry, next, expired.later.map { now.wall.addingClamped($0.subtractingClamped(now.mono)) } ?? Int64.max)
         isDone = true
     }

@@ -308,7 +308,7 @@ final class PendingWrites {
     func refreshBlock(_ conversation: Name) {
         guard context.options.finalFailure == .block else { return }
         do throws(QueueError) {
-            context.core.scheduler.block(conversation, at: try store.firstFailed(in: conversation), context.ports.moment)
+            context.core.scheduler.block(conversation, at: try store.queue.firstFailed(in: conversation), context.ports.moment)
         } catch {
             health.report(error)
         }

@@ -84,7 +84,7 @@ final class PromptCount {
         if context.core.scheduler.sendsNothing(now) {
             work = nil
             return context.core.promptCounted(
-                prompt(Found(), Work(version: version, sums: store.discardedSums), 0), version,
+                prompt(Found(), Work(version: version, sums: store.unsentSums.discarded), 0), version,
                 changesAt: context.core.scheduler.holdEnd(now), now)
         }
         let start = Ports.nanoseconds()
@@ -108,7 +108,7 @@ final class PromptCount {
             return []
         }
         return context.core.promptCounted(
-            prompt(found, work, try oldest(now)), work.version, changesAt: changesAt(work, now, try store.nextScheduled(after: now.wall)),
+            prompt(found, work, try oldest(now)), work.version, changesAt: changesAt(work, now, try store.queue.nextScheduled(after: now.wall)),
             work: duration, now)
     }
 
@@ -117,7 +117,7 @@ final class PromptCount {
     /// A count begins again that was interrupted, that belongs to an earlier prompt, or whose sums a rollback has discarded.
     private func isOutdated(_ work: Work, _ now: Moment) -> Bool {
         now.mono.subtractingClamped(work.steppedAt) > Self.longestPause || work.version.armings != version.armings
-            || work.sums != store.discardedSums
+            || work.sums != store.unsentSums.discarded
     }
 
     /// Reads the sums, so that the first count need not. Returns false until they are complete.
@@ -127,21 +127,21 @@ final class PromptCount {
     }
 
     private func readSums(_ now: Moment, while isTimeLeft: () -> Bool) throws(QueueError) -> Bool {
-        repeat { if try store.readUnsentSums(at: now.wall) { return true } } while isTimeLeft()
+        repeat { if try store.unsentSums.read(at: now.wall) { return true } } while isTimeLeft()
         return false
     }
 
     private func begin(_ now: Moment) throws(QueueError) -> Work {
-        var work = Work(version: version, sums: store.discardedSums)
-        let expired = try store.expiredHeads(at: now.wall, limit: Self.mostExpired)
+        var work = Work(version: version, sums: store.unsentSums.discarded)
+        let expired = try store.queue.expiredHeads(at: now.wall, limit: Self.mostExpired)
         for (conversation, head) in expired { work.expired[conversation, default: [:]][head.sequence] = head }
         work.isExpiring = expired.count == Self.mostExpired
         var unusual = context.core.scheduler.unusualConversations
-        for heads in [work.expired, store.unsentSums.retries, includesFailed ? store.unsentSums.scheduledFailures : [:]] {
+        for heads in [work.expired, store.unsentSums.sums.retries, includesFailed ? store.unsentSums.sums.scheduledFailures : [:]] {
             for name in heads.keys { unusual.insert(name) }
         }
         work.unusual = Array(unusual)
-        for (name, part) in store.unsentSums.parts where part.mayWait && !unusual.contains(name) {
+        for (name, part) in store.unsentSums.sums.parts where part.mayWait && !unusual.contains(name) {
             if Scheduler.mayBlock(deferred: deferred(part, of: name)) { work.unusual.append(name) } else { work.waiting.append(name) }
         }
         work.unfolded = store.unfoldedConversations
@@ -159,11 +159,11 @@ final class PromptCount {
             guard let found = try found(in: name, counts, &work, now) else { return }
             work.unusual.removeLast()
             work.difference += found
-            work.difference -= expected(counts, store.unsentSums.part(of: name))
+            work.difference -= expected(counts, store.unsentSums.sums.part(of: name))
             if found.isEmpty, hasUnsent(counts) { work.conversations -= 1 }
         } else if let name = work.waiting.popLast() {
             let counts = try store.counts(of: name)
-            if expected(counts, store.unsentSums.part(of: name)).isEmpty, hasUnsent(counts) { work.conversations -= 1 }
+            if expected(counts, store.unsentSums.sums.part(of: name)).isEmpty, hasUnsent(counts) { work.conversations -= 1 }
         } else if let name = work.unfolded.popLast() {
             if hasUnsent(try store.counts(of: name)), !hasUnsent(try store.foldedCounts(of: name) ?? Counts()) { work.conversations += 1 }
         } else {
@@ -194,25 +194,25 @@ final class PromptCount {
     private func deferred(_ part: UnsentSums.Part, of name: Name) -> Int64 {
         var count = part.later.messages + (isMetered ? part.unmetered.messages : 0)
         guard includesFailed else { return count }
-        count += Int64(store.unsentSums.scheduledFailures[name]?.count ?? 0)
+        count += Int64(store.unsentSums.sums.scheduledFailures[name]?.count ?? 0)
         return count + (isMetered ? part.failedUnmetered.messages : 0)
     }
 
     /// What a yes sends of an unusual conversation; nil: its examination continues.
     private func found(in name: Name, _ counts: Counts, _ work: inout Work, _ now: Moment) throws(QueueError) -> Found? {
-        let retries = store.unsentSums.retries[name] ?? [:]
+        let retries = store.unsentSums.sums.retries[name] ?? [:]
         noteRetries(retries, &work, now)
         let share = context.core.scheduler.share(
-            of: name, retries: retries, deferred: deferred(store.unsentSums.part(of: name), of: name), now)
+            of: name, retries: retries, deferred: deferred(store.unsentSums.sums.part(of: name), of: name), now)
         if share != .inOrder { work.walk = nil }
         switch share {
         case .nothing: return Found()
         case .inOrder: return try walk(name, &work, now)
         case .most:
-            var found = expected(counts, store.unsentSums.part(of: name))
+            var found = expected(counts, store.unsentSums.sums.part(of: name))
             for head in singles(of: name, retries, work.expired[name] ?? [:], now) { found.queued -= Sum(head) }
             if includesFailed {
-                for head in (store.unsentSums.scheduledFailures[name] ?? [:]).values
+                for head in (store.unsentSums.sums.scheduledFailures[name] ?? [:]).values
                 where !context.core.scheduler.isSentByYes(Unsent(name, head, isFailed: true), now) { found.failed -= Sum(head) }
             }
             return found
@@ -247,14 +247,14 @@ final class PromptCount {
 
     /// Whether the sums do not contain this message because it waits for something of its own.
     private func isInNoSum(_ head: Head) -> Bool {
-        TimePlace(head.notBefore, head.sequence) > store.unsentSums.border || head.unmeteredOnly && isMetered
+        TimePlace(head.notBefore, head.sequence) > store.unsentSums.sums.border || head.unmeteredOnly && isMetered
     }
 
     /// Examines the next messages of a conversation in order; nil: there are more.
     private func walk(_ name: Name, _ work: inout Work, _ now: Moment) throws(QueueError) -> Found? {
         var walk = work.walk ?? Walk()
-        let queued = try store.queued(in: name, after: walk.after, limit: Self.page)
-        let failed = includesFailed ? try store.failedHeads(in: name, after: walk.after, limit: Self.page) : []
+        let queued = try store.queue.queued(in: name, after: walk.after, limit: Self.page)
+        let failed = includesFailed ? try store.queue.failedHeads(in: name, after: walk.after, limit: Self.page) : []
         // Both were read only up to here.
         let end = min(
             queued.count < Self.page ? Int64.max : queued.last?.sequence ?? Int64.max,
@@ -281,7 +281,7 @@ final class PromptCount {
     // MARK: The result
 
     private func total(_ work: Work) -> Found {
-        var found = expected(store.totals, store.unsentSums.all)
+        var found = expected(store.totals, store.unsentSums.sums.all)
         found += work.difference
         // A prompt is not raised for messages that are about to fail.
         return work.isExpiring && context.core.prompt == nil ? Found() : found
@@ -306,12 +306,12 @@ final class PromptCount {
     private func oldest(_ now: Moment) throws(QueueError) -> Int64 {
         var times: [Int64] = []
         let queued = try oldest(now) { after throws(QueueError) in
-            try store.queued(after: after, limit: Self.page).map { Unsent($0.conversation, $0.head) }
+            try store.queue.queued(after: after, limit: Self.page).map { Unsent($0.conversation, $0.head) }
         }
         if let queued { times.append(queued) }
         if includesFailed {
             let failed = try oldest(now) { after throws(QueueError) in
-                try store.failedHeads(after: after, limit: Self.page).map { Unsent($0.conversation, $0.head, isFailed: true) }
+                try store.queue.failedHeads(after: after, limit: Self.page).map { Unsent($0.conversation, $0.head, isFailed: true) }
             }
             if let failed { times.append(failed) }
         }

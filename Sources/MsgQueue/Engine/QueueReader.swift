@@ -130,7 +130,7 @@ final class QueueReader {
         var statistics = context.core.statistics.snapshot(ports.moment)
         (statistics.fileBytes, statistics.freeBytes) = try store.fileSpace()
         statistics.oldestQueuedAt =
-            try store.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in try store.createdAt(found.head.sequence) } ?? 0
+            try store.queue.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in try store.createdAt(found.head.sequence) } ?? 0
         return (statistics, writes.counts)
     }
 }

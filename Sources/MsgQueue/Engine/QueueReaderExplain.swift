@@ -5,29 +5,29 @@ extension QueueReader {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         let now = ports.moment
-        return try explanation(Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now).explain(row), now)
+        return try explanation(Explainer(context.core.scheduler, store.queue, sending: writes.sendingSequences, now).explain(row), now)
     }
 
     /// Explains each message of a page.
     func addReasons(to page: inout [Message], _ rows: [Row]) throws(QueueError) {
         let now = ports.moment
-        let explainer = Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now)
+        let explainer = Explainer(context.core.scheduler, store.queue, sending: writes.sendingSequences, now)
         var ids: [Int64: String] = [:]
         for (place, row) in rows.enumerated() where page.indices.contains(place) {
             ids[row.sequence] = row.id
             let isDamaged = row.damage != nil || row.progress.isDamaged
-            let answer = isDamaged ? Explainer<Store>.Answer.failed : try explainer.explain(row)
+            let answer = isDamaged ? Explainer<QueueIndex>.Answer.failed : try explainer.explain(row)
             if let holder = answer.holder, ids[holder] == nil { ids[holder] = try store.row(at: holder, .none)?.id }
             page[place].explanation = explanation(answer, behind: answer.holder.flatMap { ids[$0] }, now)
         }
     }
 
-    func explanation(_ answer: Explainer<Store>.Answer, _ now: Moment) throws(QueueError) -> Explanation {
+    func explanation(_ answer: Explainer<QueueIndex>.Answer, _ now: Moment) throws(QueueError) -> Explanation {
         let holder = try answer.holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
         return explanation(answer, behind: holder, now)
     }
 
-    private func explanation(_ answer: Explainer<Store>.Answer, behind holder: String?, _ now: Moment) -> Explanation {
+    private func explanation(_ answer: Explainer<QueueIndex>.Answer, behind holder: String?, _ now: Moment) -> Explanation {
         Explanation(
             reason: answer.wait.reason, until: answer.wait.until, behind: holder, text: text(answer, now), retries: permittedRetries)
     }
@@ -37,7 +37,7 @@ extension QueueReader {
         options.isObserving ? 0 : UInt32(clamping: RetryPolicy(options).steps)
     }
 
-    private func text(_ answer: Explainer<Store>.Answer, _ now: Moment) -> String {
+    private func text(_ answer: Explainer<QueueIndex>.Answer, _ now: Moment) -> String {
         let wait = answer.wait
         if wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
         if wait.reason == .next, let hung = hungCalls { return Words.hung(hung) }
@@ -59,4 +59,4 @@ extension QueueReader {
     }
 }
 
-extension Store: QueuedMessages {}
+extension QueueIndex: QueuedMessages {}

@@ -52,8 +52,8 @@ extension QueueReader {
     /// Returns the first queued messages of all or of one conversation; nil: the store cannot be read, which the next write reports.
     private func sample(_ conversation: Name?) -> QueueSample? {
         do throws(QueueError) {
-            guard let conversation else { return QueueSample(try store.queued(after: 0, limit: QueueSample.limit)) }
-            return QueueSample(try store.queued(in: conversation, after: 0, limit: QueueSample.limit).map { (conversation, $0) })
+            guard let conversation else { return QueueSample(try store.queue.queued(after: 0, limit: QueueSample.limit)) }
+            return QueueSample(try store.queue.queued(in: conversation, after: 0, limit: QueueSample.limit).map { (conversation, $0) })
         } catch {
             return nil
         }
@@ -79,9 +79,9 @@ extension QueueReader {
         do throws(QueueError) {
             let rows =
                 if let conversation {
-                    try store.queued(in: conversation, after: 0, limit: limit).map { (conversation: conversation, head: $0) }
+                    try store.queue.queued(in: conversation, after: 0, limit: limit).map { (conversation: conversation, head: $0) }
                 } else {
-                    try store.queued(after: 0, limit: limit)
+                    try store.queue.queued(after: 0, limit: limit)
                 }
             return context.core.scheduler.areFree(rows, now)
         } catch {

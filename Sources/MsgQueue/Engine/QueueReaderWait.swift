@@ -11,7 +11,7 @@ extension QueueReader {
             return gone
         }
         let now = ports.moment
-        let explainer = Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now)
+        let explainer = Explainer(context.core.scheduler, store.queue, sending: writes.sendingSequences, now)
         let answer = try explainer.explain(row)
         if !isTimeout, try continues(row, answer, explainer) { return nil }
         var message = try message(id: id)
@@ -19,7 +19,7 @@ extension QueueReader {
         return message
     }
 
-    private func continues(_ row: Row, _ answer: Explainer<Store>.Answer, _ explainer: Explainer<Store>) throws(QueueError) -> Bool {
+    private func continues(_ row: Row, _ answer: Explainer<QueueIndex>.Answer, _ explainer: Explainer<QueueIndex>) throws(QueueError) -> Bool {
         // A failed message that was put back has all of its retries again.
         let hasOutcome = row.progress.retriesUsed > 0 && !context.core.scheduler.isForced(row.sequence)
         var holder: Wait?

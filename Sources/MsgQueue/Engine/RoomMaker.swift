@@ -22,7 +22,7 @@ struct RoomMaker {
     /// Returns the messages that a new one of this key replaces, and the place that it takes. Damaged ones are left, and those
     /// that a call is deleting: a new message does not go with them.
     func replaceable(_ key: String, _ conversation: Name) throws(QueueError) -> (rows: [Row], place: Int64?) {
-        let queued = try store.queued(withKey: key, in: conversation)
+        let queued = try store.queue.queued(withKey: key, in: conversation)
         guard !queued.isEmpty else { return ([], nil) }
         let held = writes.heldSequences
         var rows: [Int64: Row] = [:]
@@ -133,7 +133,7 @@ struct RoomMaker {
     private func forEachOldest(except held: Set<Int64>, _ body: (Row) throws(QueueError) -> Bool) throws(QueueError) {
         var last: Int64 = 0
         while true {
-            let heads = try store.queued(after: last, limit: 16)
+            let heads = try store.queue.queued(after: last, limit: 16)
             guard let end = heads.last else { return }
             for (_, head) in heads where !held.contains(head.sequence) {
                 guard let row = try store.removable(head.sequence) else { continue }

@@ -52,7 +52,7 @@ extension Store {
         counters.add(delta, row.conversation, unfolded: false)
         bulk?.count(row, delta)
         guard row.isPlain, body.count <= Self.inlineBody else {
-            noteUnsent(from: nil, to: row)
+            unsentSums.note(from: nil, to: row)
             try insertWaiting()
             return try insertRow(row, body, isIndexed: true)
         }

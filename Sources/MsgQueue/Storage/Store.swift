@@ -12,6 +12,8 @@ package final class Store {
     let recentIDs: RecentIDs
     let times: TimeIndex
     let history: HistoryIndex
+    let queue: QueueIndex
+    let unsentSums: UnsentSumsIndex
     var pageEnds = PageEnds()
     var counters = Counters()
     /// Changes of the current transaction that the table `conversation` does not have yet.
@@ -25,9 +27,6 @@ package final class Store {
     var oldThrough: Int64 = 0
     /// Pruning found fewer messages than the counts say.
     var hasMissedExcess = false
-    package internal(set) var unsentSums = UnsentSums()
-    /// How often the sums were discarded, to be read again.
-    package private(set) var discardedSums = 0
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
     /// Values in memory when the transaction began, for a rollback.
@@ -100,6 +99,8 @@ package final class Store {
         recentIDs = RecentIDs(database, state)
         times = TimeIndex(database, state)
         history = HistoryIndex(database, state)
+        queue = QueueIndex(database, state)
+        unsentSums = UnsentSumsIndex(database, queue)
         side = SideFile(of: lock?.path ?? database.path)
         isReadOnly = options?.readOnly ?? true
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
@@ -260,7 +261,7 @@ package final class Store {
         try database.begin()
         state.begin()
         atBegin = (comparison, check, requestedCheck)
-        unsentSums.isTouched = false
+        unsentSums.begin()
         history.begin()
     }
 
@@ -325,18 +326,12 @@ package final class Store {
         undo()
     }
 
-    func discardUnsentSums(at now: Int64? = nil) {
-        unsentSums = now.map { UnsentSums(at: $0) } ?? UnsentSums()
-        discardedSums &+= 1
-    }
-
     private func undo() {
         state.rollback()
         if let old = atBegin {
             (comparison, check, requestedCheck) = (old.comparison, old.check, old.requestedCheck)
         }
-        // They are read again.
-        if unsentSums.isTouched { discardUnsentSums() }
+        unsentSums.rollback()
         ageSearch = AgeSearch()
         (changedCounts, removedNewest, failureChanges) = ([:], [:], FailureChanges())
         history.rollback()

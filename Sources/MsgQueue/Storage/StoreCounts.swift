@@ -99,7 +99,7 @@ extension Store {
         check?.removed(row)
         requestedCheck?.removed(row)
         count(row, row.change(to: nil))
-        noteUnsent(from: row, to: nil)
+        unsentSums.note(from: row, to: nil)
         guard row.sequence <= state.foldedThrough else { return }
         times.noteChange(of: row.conversation)
         removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
@@ -225,7 +225,7 @@ extension Store {
         comparison?.finish()
         check?.rebuilt()
         requestedCheck?.rebuilt()
-        discardUnsentSums()
+        unsentSums.discard()
         try times.arrange()
         try rebuildConversations()
         try history.rebuild()
@@ -258,7 +258,7 @@ extension Store {
         } catch {
             guard error.code == .corrupt, !error.isIndex else { throw error }
             try verifyCounts(forDamaged: row)
-            discardUnsentSums()
+            unsentSums.discard()
             return false
         }
     }
@@ -347,5 +347,39 @@ extension Store {
             return true
         }
         return found
+    }
+
+    /// The conversations with messages that are not folded.
+    package var unfoldedConversations: [Name] { Array(counters.unfolded.keys) }
+
+    /// Returns how many of the conversations after `name` have queued messages, or failed ones with `includesFailed`, and the last
+    /// conversation that was looked at; nil: there are no more.
+    package func conversationsUnsent(
+        after name: Name?, includesFailed: Bool, limit: Int
+    ) throws(QueueError) -> (count: Int64, last: Name?) {
+        try writeCounts()
+        // A name is at least the empty one. `name > ?1 OR ?1 IS NULL` would read the table from its start each time.
+        let statement =
+            if name == nil {
+                try database.statement(
+                    """
+                    SELECT total(queued > 0 OR ?2 AND failed > 0), max(name), count(*) FROM (
+                      SELECT name, queued, failed FROM conversation WHERE name >= ?1 ORDER BY name LIMIT ?3)
+                    """)
+            } else {
+                try database.statement(
+                    """
+                    SELECT total(queued > 0 OR ?2 AND failed > 0), max(name), count(*) FROM (
+                      SELECT name, queued, failed FROM conversation WHERE name > ?1 ORDER BY name LIMIT ?3)
+                    """)
+            }
+        try statement.bind(1, name?.text ?? "")
+        statement.bind(2, includesFailed)
+        statement.bind(3, Int64(limit))
+        let found = try statement.first { () throws(QueueError) in
+            (count: Int64(exactly: statement.double(0)) ?? 0, last: Name(statement.text(1)), rows: statement.int(2))
+        }
+        guard let found else { return (0, nil) }
+        return (found.count, found.rows < Int64(limit) ? nil : found.last)
     }
 }

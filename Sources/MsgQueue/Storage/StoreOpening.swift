@@ -60,10 +60,10 @@ struct StoreOpening {
         let store = Store(over: view, lock, boot)
         do throws(QueueError) {
             try store.start(survey, layout)
-            _ = try store.firstExpiry()
-            _ = try store.conversationsWithFailures()
-            _ = try store.hasPriorities()
-            _ = try store.queued(after: 0, limit: 1)
+            _ = try store.queue.firstExpiry()
+            _ = try store.queue.conversationsWithFailures()
+            _ = try store.queue.hasPriorities()
+            _ = try store.queue.queued(after: 0, limit: 1)
             do throws(QueueError) { try store.dryRunRecovery() } catch {
                 guard error.isIndex else { throw error }
                 store.rollback()

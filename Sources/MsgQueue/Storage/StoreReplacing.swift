@@ -1,22 +1,5 @@
 /// Queued messages that make room for new ones: replaced by a message of the same key. Inside the caller's transaction.
 extension Store {
-    /// Returns the queued messages of this key, in order, with those being sent.
-    package func queued(withKey key: String, in conversation: Name) throws(QueueError) -> [Int64] {
-        let statement = try database.statement(
-            """
-            SELECT seq FROM message INDEXED BY message_replace
-            WHERE conversation = ?1 AND replace_key = ?2 AND replace_key IS NOT NULL AND status = \(.queued) ORDER BY seq
-            """)
-        try statement.bind(1, conversation.text)
-        try statement.bind(2, key)
-        var found: [Int64] = []
-        try statement.forEach { () throws(QueueError) in
-            found.append(statement.int(0))
-            return true
-        }
-        return found
-    }
-
     /// Returns a queued message that can be removed; nil: it is damaged, and stays.
     package func removable(_ sequence: Int64) throws(QueueError) -> Row? {
         do throws(QueueError) {
@@ -62,7 +45,7 @@ extension Store {
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
-        noteUnsent(from: old, to: row)
+        unsentSums.note(from: old, to: row)
         self.times.noteChange(of: row.conversation)
         try noteTimed(row, insteadOf: old)
         hasRemovedText = true
@@ -80,18 +63,5 @@ extension Store {
         try settleBulk(from: row.sequence)
         try delete(row)
         hasRemovedText = true
-    }
-
-    /// Returns whether a queued message of the conversation is between these places, without those being sent.
-    package func hasQueued(
-        in conversation: Name, after first: Int64, before sequence: Int64, sending: Set<Int64>
-    ) throws(QueueError) -> Bool {
-        var last = first
-        // One conversation has few messages being sent.
-        while let head = try queued(in: conversation, after: last, limit: 1).first, head.sequence < sequence {
-            if !sending.contains(head.sequence) { return true }
-            last = head.sequence
-        }
-        return false
     }
 }

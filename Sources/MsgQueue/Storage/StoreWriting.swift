@@ -23,7 +23,7 @@ extension Store {
         } else {
             try insertRow(row, body, isIndexed: false)
             count(row, delta)
-            if unsentSums.isInUse { noteUnsent(from: nil, to: row) }
+            if unsentSums.sums.isInUse { unsentSums.note(from: nil, to: row) }
         }
     }
 
@@ -106,7 +106,7 @@ extension Store {
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1 else { return }
-        noteUnsent(row, to: progress)
+        unsentSums.note(row, to: progress)
         try noteFailure(of: row, progress)
         guard progress.status != row.progress.status else { return }
         count(row, row.change(to: progress.status))
@@ -139,7 +139,7 @@ extension Store {
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 0, bytes: row.bodySize &- old.bodySize)
         count(row, delta)
-        noteUnsent(from: old, to: row)
+        unsentSums.note(from: old, to: row)
     }
 
     /// Gives a row another time, before it is written.
@@ -189,7 +189,7 @@ extension Store {
         fields.bind(.expiresAt, row.expiresAt)
         fields.bind(.contentHash, row.contentHash)
         try statement.run()
-        noteUnsent(from: old, to: row)
+        unsentSums.note(from: old, to: row)
         return row
     }
 

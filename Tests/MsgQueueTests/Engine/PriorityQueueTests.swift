@@ -25,13 +25,13 @@ import Testing
 
     @Test func F2_the_store_says_whether_a_queued_message_has_a_priority() throws {
         let bench = try manual()
-        #expect(try !bench.withStore { try $0.hasPriorities() })
+        #expect(try !bench.withStore { try $0.queue.hasPriorities() })
         try bench.enqueue("a", id: "a", priority: -1)
-        #expect(try bench.withStore { try $0.hasPriorities() })
+        #expect(try bench.withStore { try $0.queue.hasPriorities() })
         try bench.reopen()
         #expect(bench.engine.context.core.scheduler.isRanked)
         try bench.drain()
-        #expect(try !bench.withStore { try $0.hasPriorities() })
+        #expect(try !bench.withStore { try $0.queue.hasPriorities() })
         try bench.reopen()
         #expect(!bench.engine.context.core.scheduler.isRanked)
         #expect(try bench.engine.message(id: "a").priority == -1)
@@ -43,12 +43,12 @@ import Testing
         try FileBytes.write(try FileBytes.read(UpgradeTests.fixture), to: directory.store)
         do { try PlainDatabase(directory.store).rows("DROP INDEX message_priority") }
         let reading = try Store(path: directory.store, options: readOnly)
-        #expect(try reading.hasPriorities())
+        #expect(try reading.queue.hasPriorities())
         reading.close(clean: false)
         // The upgrade itself may end with a crash.
         for isClean in [clean, false, true] {
             let store = try Store(path: directory.store, options: Options())
-            #expect(try store.hasPriorities())
+            #expect(try store.queue.hasPriorities())
             #expect(store.repair == nil, "nothing was damaged")
             #expect(store.totals.queued == 11)
             store.close(clean: isClean)
@@ -75,7 +75,7 @@ import Testing
         try bench.enqueue("2", "new")
         var (found, last): ([Name], Name?) = ([], nil)
         while true {
-            let page = try bench.withStore { try $0.conversationsQueued(after: last, limit: 2) }
+            let page = try bench.withStore { try $0.queue.conversations(after: last, limit: 2) }
             found += page.names
             last = page.last
             if page.isComplete { break }

@@ -114,9 +114,9 @@ import Testing
         /// What a yes would send by the rule for single messages, and what it can be at most.
         func expected() throws -> [Scheduler.Unsent] {
             var messages = try bench.withStore { store in
-                let queued = try store.queued(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head) }
+                let queued = try store.queue.queued(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head) }
                 guard asksForFailed else { return queued }
-                let failed = try store.failedHeads(after: 0, limit: .max)
+                let failed = try store.queue.failedHeads(after: 0, limit: .max)
                 return queued + failed.map { Scheduler.Unsent($0.conversation, $0.head, isFailed: true) }
             }
             messages.sort { $0.head.sequence < $1.head.sequence }

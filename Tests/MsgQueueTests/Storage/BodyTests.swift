@@ -38,7 +38,7 @@ import Testing
             #expect(row.editedAt == 5 + Int64(index))
             #expect(try bench.rows("SELECT count(*) FROM large_body") == [[size > 1_024 ? "1" : "0"]])
             #expect(bench.store.totals.unsentBytes == Int64(size) + 20)
-            #expect(try bench.store.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 2])
+            #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 2])
         }
         try bench.reopen(clean: false)
         #expect(try bench.row(1)?.body == bytes(1))

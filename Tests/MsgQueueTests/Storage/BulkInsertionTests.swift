@@ -70,7 +70,7 @@ import Testing
         }
         let counts = "SELECT * FROM conversation ORDER BY name"
         #expect(try bulk.rows(counts) == single.rows(counts))
-        #expect(try bulk.store.queued(after: 0, limit: 2_000).count == count + 3)
+        #expect(try bulk.store.queue.queued(after: 0, limit: 2_000).count == count + 3)
         bulk.close(clean: false)
         let report = try MessageQueue.check(path: bulk.directory.store)
         #expect(report.isSound && report.whole == UInt64(count + 3), "\(report.text)")
@@ -95,6 +95,6 @@ import Testing
         #expect(try bench.rows("SELECT count(*) FROM message") == [["1"]])
         try bench.add("a", [2])
         #expect(try bench.store.counts(of: "a").queued == 2)
-        #expect(try bench.store.queued(after: 0, limit: 10).count == 2)
+        #expect(try bench.store.queue.queued(after: 0, limit: 10).count == 2)
     }
 }

@@ -105,7 +105,7 @@ import Testing
         #expect(try bench.store.counts(of: decomposed).unsentBytes == 2)
         let removed = try bench.transaction { try $0.deleteUnsent(of: composed) }
         #expect(removed == 1)
-        #expect(try bench.store.queued(after: 0, limit: 9).map(\.conversation) == [decomposed])
+        #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.conversation) == [decomposed])
     }
 
     @Test func Q17_clear_keeps_sent_messages_and_those_being_sent() throws {

@@ -56,7 +56,7 @@ import Testing
     @Test func Q12_a_damaged_message_can_be_set_aside_and_removed() throws {
         let bench = try damaged("UPDATE message SET body = x'00' WHERE seq = 2")
         try bench.transaction { try $0.markDamaged(2) }
-        #expect(try bench.store.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
+        #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
         #expect(bench.store.totals.queued == 2)
         #expect(bench.store.totals.failed == 1)
         let row = try #require(try bench.store.row(at: 2, .outline))
@@ -147,7 +147,7 @@ import Testing
         try bench.transaction { try $0.markDamaged(2) }
         #expect(bench.store.totals.queued == 2)
         #expect(bench.store.totals.failed == 1)
-        #expect(try bench.store.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
+        #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
         let row = try #require(try bench.store.row(at: 2, .outline))
         try bench.transaction { try $0.deleteAsked(row, now: 1) }
         #expect(try bench.row(2) == nil)

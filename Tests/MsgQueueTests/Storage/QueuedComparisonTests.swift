@@ -98,6 +98,6 @@ import Testing
         try bench.reopen()
         if bench.store.repair == nil { #expect(try !compare(bench.store).fits) }
         #expect(bench.store.rebuildIndexes())
-        #expect(try bench.store.queued(after: 4320, limit: 1).first?.head.sequence == 4321)
+        #expect(try bench.store.queue.queued(after: 4320, limit: 1).first?.head.sequence == 4321)
     }
 }

@@ -150,10 +150,10 @@ import Testing
             if folded { try bench.store.foldNow() }
             let expected = try #require(try bench.row(1)).head
             #expect(expected.expiresAt == 302 && expected.round == 117 && expected.due.uptime == 110)
-            let found = try #require(try bench.store.queued(after: 0, limit: 9).first)
+            let found = try #require(try bench.store.queue.queued(after: 0, limit: 9).first)
             #expect(found.conversation == "ana")
             #expect(found.head == expected)
-            #expect(try bench.store.queued(in: "ana", after: 0, limit: 9) == [expected])
+            #expect(try bench.store.queue.queued(in: "ana", after: 0, limit: 9) == [expected])
         }
     }
 

@@ -33,7 +33,7 @@ import Testing
         #expect(new.sequence == old.sequence && new.id != old.id)
         let row = try #require(try bench.row(new.sequence))
         #expect(row.id == new.id && row.body == [UInt8](repeating: 2, count: sizes.1) && row.replaceKey == "k")
-        #expect(try bench.store.queued(withKey: "k", in: "a") == [old.sequence])
+        #expect(try bench.store.queue.queued(withKey: "k", in: "a") == [old.sequence])
         #expect(try bench.store.lastAttempt(of: new.sequence) == nil)
         #expect(try !bench.store.contains(old.id) && bench.store.recentIDs.isReceived(old.id, since: 0) == false)
         #expect(bench.store.totals.queued == 3 && bench.store.totals.unsentBytes == Int64(sizes.1 + 2))

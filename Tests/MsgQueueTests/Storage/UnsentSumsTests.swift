@@ -33,12 +33,12 @@ import Testing
 
     private func readAll(_ bench: StoreBench, at now: Int64) throws -> Int {
         var steps = 1
-        while try !bench.store.readUnsentSums(at: now) { steps += 1 }
+        while try !bench.store.unsentSums.read(at: now) { steps += 1 }
         return steps
     }
 
     private func check(_ bench: StoreBench, at now: Int64, _ what: String) throws {
-        let sums = bench.store.unsentSums
+        let sums = bench.store.unsentSums.sums
         #expect(Expected(sums, at: now) == (try Expected(bench, at: now)), "\(what)")
         var all = UnsentSums.Part()
         var parts = UnsentSums.Sum()
@@ -96,7 +96,7 @@ import Testing
         }
         // Changes between the steps of the first reading.
         for round in 0..<40 {
-            let isComplete = try bench.store.readUnsentSums(at: now)
+            let isComplete = try bench.store.unsentSums.read(at: now)
             if isComplete { try check(bench, at: now, "round \(round)") }
             for _ in 0..<20 {
                 guard let row = try bench.row(Int64(random.next() % UInt64(bench.store.state.lastSequence)) + 1) else { continue }
@@ -111,7 +111,7 @@ import Testing
         try check(bench, at: now, "at the end")
         try bench.transaction { _ = try $0.deleteUnsent(of: "ana") }
         try check(bench, at: now, "cleared")
-        #expect(bench.store.unsentSums.parts["ana"] == nil)
+        #expect(bench.store.unsentSums.sums.parts["ana"] == nil)
         try bench.reopen()
         _ = try readAll(bench, at: now)
         try check(bench, at: now, "opened again")
@@ -124,13 +124,13 @@ import Testing
             for number in 0..<1_200 { _ = try bench.insert("ana", [1], notBefore: bench.now + Int64(number / 600) * 10 + 10) }
         }
         #expect(try readAll(bench, at: bench.now) > 2)
-        #expect(bench.store.unsentSums.all.later.messages == 1_200)
-        #expect(try bench.store.nextScheduled(after: bench.now) == bench.now + 10)
+        #expect(bench.store.unsentSums.sums.all.later.messages == 1_200)
+        #expect(try bench.store.queue.nextScheduled(after: bench.now) == bench.now + 10)
         #expect(try readAll(bench, at: bench.now + 10) == 2, "600 of them in two steps")
-        #expect(bench.store.unsentSums.all.later.messages == 600)
+        #expect(bench.store.unsentSums.sums.all.later.messages == 600)
         _ = try readAll(bench, at: bench.now + 25)
-        #expect(bench.store.unsentSums.all.later.messages == 0 && bench.store.unsentSums.parts.isEmpty)
+        #expect(bench.store.unsentSums.sums.all.later.messages == 0 && bench.store.unsentSums.sums.parts.isEmpty)
         _ = try readAll(bench, at: bench.now + 5)
-        #expect(bench.store.unsentSums.all.later.messages == 1_200)
+        #expect(bench.store.unsentSums.sums.all.later.messages == 1_200)
     }
 }
