@@ -156,7 +156,7 @@ final class AttemptRunner {
     /// Whether the message is alone in its next call: a previous process ended during its last attempt, perhaps because of it. This is read
     /// when the message is about to be sent, because reading it of every message would delay the opening of a large store.
     private func wasInterrupted(_ row: Row) throws(QueueError) -> Bool {
-        do throws(QueueError) { return try store.wasInterrupted(row) } catch {
+        do throws(QueueError) { return try store.attempts.wasInterrupted(row) } catch {
             // Damage of the attempts, which sending does not need, stops nothing.
             guard error.code == .corrupt else { throw error }
             Log.error("\(store.path): \(error.detail)")

@@ -16,7 +16,7 @@ final class Changes {
     }
 
     func setTitle(_ title: String, of conversation: Name) throws(QueueError) {
-        let counts = try store.counts(of: conversation)
+        let counts = try store.counts.counts(of: conversation)
         guard title.isEmpty || counts.unsent + counts.history > 0 else {
             throw QueueError(.notFound, "the conversation has no messages")
         }
@@ -63,7 +63,7 @@ final class Changes {
         let row = try find(id, .edit, .whole)
         try ChangeRule.check(change, isOf: row)
         try ChangeRule.check(ifEdited: ifEdited, row)
-        try DraftRule.checkRoom(for: 0, bytes: Int64(change.body.count) - row.bodySize, in: store.totals, context.options)
+        try DraftRule.checkRoom(for: 0, bytes: Int64(change.body.count) - row.bodySize, in: store.counts.totals, context.options)
         try room.checkFile(for: change.growth(of: row))
         try transactions.run(durable: true) { () throws(QueueError) in
             try store.replaceContent(of: row, by: change, now: context.ports.wall())

@@ -90,7 +90,7 @@ final class Closing: @unchecked Sendable {
         let left = engine.writes.unsavedOutcomes + engine.transactions.undurableOutcomes
         if left > 0 { Log.error("\(store.path): \(left) outcomes could not be made durable before the close") }
         let threads = engine.takeThreads()
-        let report = Report(stop: .closed, remaining: store.totals.queued, remainingFailed: store.totals.failed)
+        let report = Report(stop: .closed, remaining: store.counts.totals.queued, remainingFailed: store.counts.totals.failed)
         engine.timer.wake()
         context.progressCondition.broadcast()
         let hasThreads = context.options.callbacks != .poll

@@ -121,10 +121,10 @@ final class Drains {
 
     /// Returns the counts of one conversation or of all; messages in flight count as queued.
     func left(of conversation: Name?) -> Counts {
-        guard let conversation else { return context.store.totals }
-        do throws(QueueError) { return try context.store.counts(of: conversation) } catch {
+        guard let conversation else { return context.store.counts.totals }
+        do throws(QueueError) { return try context.store.counts.counts(of: conversation) } catch {
             health.report(error)
-            return context.store.totals
+            return context.store.counts.totals
         }
     }
 }

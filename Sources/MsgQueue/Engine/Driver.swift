@@ -167,7 +167,7 @@ final class Driver: @unchecked Sendable {
             let now = ports.moment
             if writes.hasUnsaved, now.mono >= context.core.scheduler.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(
-                now, queued: store.totals.queued, inSession: queuedInSession, commits: store.commits)
+                now, queued: store.counts.totals.queued, inSession: queuedInSession, commits: store.commits)
             switch step {
             case .start, .wait: return step
             case .schedule, .scan, .survey, .load, .expire, .seek:
@@ -238,7 +238,7 @@ final class Driver: @unchecked Sendable {
     private func advanceInBatch() -> Step? {
         var reads = 0
         attempts.countBegun()
-        while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.totals.queued) {
+        while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.counts.totals.queued) {
             if step.isStart { return step }
             let now = ports.moment
             guard reads == 0 || now.mono < searchEnd else { return nil }

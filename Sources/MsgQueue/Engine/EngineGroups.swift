@@ -31,7 +31,7 @@ extension Engine {
 }
 
 extension QueueReader {
-    func failureGroups(limit: Int) throws(QueueError) -> [FailureGroup] { try store.failureGroups(limit: limit) }
+    func failureGroups(limit: Int) throws(QueueError) -> [FailureGroup] { try store.failures.groups(limit: limit) }
 
     /// Returns the numbers of queued and of paused messages, the paused conversations and the time.
     func paused() throws(QueueError) -> (Waiting, paused: Set<Name>, now: Int64) {

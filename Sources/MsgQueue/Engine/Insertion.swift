@@ -338,7 +338,7 @@ final class Insertion {
     private func isFirst(_ conversation: Name, of own: Int64) -> Bool {
         do throws(QueueError) {
             let sending = context.core.scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }
-            return try store.counts(of: conversation).queued - Int64(sending) <= own
+            return try store.counts.counts(of: conversation).queued - Int64(sending) <= own
         } catch {
             health.report(error)
             return false

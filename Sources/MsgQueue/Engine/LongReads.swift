@@ -9,7 +9,7 @@ package struct LongReads {
     /// Reads every message and compares it with its checksum, and compares what is derived from them. Throws `closed` when `isCancelled` returns true.
     func check(isCancelled: () -> Bool) throws(QueueError) -> CheckReport {
         try engine.reading { () throws(QueueError) in try engine.context.store.requestCheck() }
-        defer { engine.context.lock.withLock { engine.context.store.requestedCheck = nil } }
+        defer { engine.context.lock.withLock { engine.context.store.checks.requested = nil } }
         while true {
             guard !isCancelled() else { throw QueueError(.closed, "the check was cancelled") }
             if let report = try engine.reading({ () throws(QueueError) in try engine.context.store.requestedCheckStep() }) { return report }

@@ -64,9 +64,9 @@ final class Maintenance {
     func historyGrew() {
         let options = context.options
         if let age = options.keepSentFor { dueAt = min(dueAt, context.ports.mono().addingClamped(age).addingClamped(Self.lateness(age))) }
-        guard let keep = options.keepSent, store.totals.prunable > keep else { return }
+        guard let keep = options.keepSent, store.counts.totals.prunable > keep else { return }
         // The timer's thread removes them while the transport is called.
-        let wait: Int64 = RetentionRule.isExcessive(store.totals.prunable, limit: keep) ? 0 : 1_000
+        let wait: Int64 = RetentionRule.isExcessive(store.counts.totals.prunable, limit: keep) ? 0 : 1_000
         dueAt = min(dueAt, context.ports.mono().addingClamped(wait))
     }
 
@@ -112,13 +112,13 @@ final class Maintenance {
             if corrects { for expiry in try clock.run(transactions, now) { self.expires(at: expiry) } }
             if expires { try expireAll(writes, now) }
             guard now.mono >= dueAt else { return }
-            let before = store.totals
+            let before = store.counts.totals
             switch try prune(transactions, now) {
             case .finished(let oldest): dueAt = nextPruning(oldest, now)
             case .hasMore: dueAt = now.mono
             case .isSearching: dueAt = now.mono + Self.searchPause
             }
-            if store.totals != before { events.countsChanged() }
+            if store.counts.totals != before { events.countsChanged() }
             pruned.took(context.ports.mono() - now.mono)
         } catch {
             dueAt = now.mono + Self.interval
@@ -154,7 +154,7 @@ final class Maintenance {
 
     /// Whether messages in excess of the history's limit must be removed now, because the timer's thread does not remove them fast enough.
     func hasExcess(_ writes: PendingWrites) -> Bool {
-        guard let limit = context.options.keepSent, RetentionRule.isFull(store.totals.prunable, limit: limit) else { return false }
+        guard let limit = context.options.keepSent, RetentionRule.isFull(store.counts.totals.prunable, limit: limit) else { return false }
         return isPossible(writes) && context.ports.mono() >= max(context.core.scheduler.storageRetryAt, retryAt)
     }
 
@@ -285,9 +285,9 @@ final class Maintenance {
 
     /// Rebuilds the indexes from the messages and reports it. Returns false if that failed.
     func rebuildIndexes(_ error: QueueError) -> Bool {
-        let before = store.messages
+        let before = store.counts.messages
         guard store.rebuildIndexes() else { return false }
-        let missing = before - store.messages
+        let missing = before - store.counts.messages
         let loss = missing > 0 ? "; \(Words.messages(missing)) that the counts contained are missing" : ""
         Log.error("\(store.path): rebuilt a damaged index from the messages: \(error.detail)\(loss)")
         events.emit(.storage(QueueError(.corrupt, "rebuilt a damaged index from the messages\(loss)")))

@@ -48,7 +48,7 @@ final class PendingWrites {
     }
 
     /// The counts of all messages; those in flight count as `sending`, not as `queued`.
-    var counts: Counts { store.totals.separating(sending: Int64(sendingSequences.count)) }
+    var counts: Counts { store.counts.totals.separating(sending: Int64(sendingSequences.count)) }
 
     /// Returns the counts of one conversation; messages in flight count as `sending`, not as `queued`.
     func withSending(_ stored: Counts, _ conversation: Name) -> Counts {
@@ -73,10 +73,10 @@ final class PendingWrites {
     func write(_ change: Change) throws(QueueError) {
         switch change {
         case .requeue(let row, let progress): try store.update(row, to: progress)
-        case .beginAttempt(let sequence, let number, let startedAt): try store.begin(attempt: number, of: sequence, at: startedAt)
+        case .beginAttempt(let sequence, let number, let startedAt): try store.attempts.begin(attempt: number, of: sequence, at: startedAt)
         case .endAttempt(let row, let resolution):
             try store.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
-        case .revokeAttempt(let sequence): try store.removeInFlight(sequence)
+        case .revokeAttempt(let sequence): try store.attempts.removeInFlight(sequence)
         case .recover(let sequence, let number, let startedAt): try recover((sequence, number, startedAt))
         case .hold(let due): store.state.setHold((due.at, due.delay, due.boot, due.uptime))
         case .expire(let sequence, let progress, let attempt):
@@ -319,7 +319,7 @@ final class PendingWrites {
     /// Ends the attempts that a previous process did not end: their outcome is unknown, and their messages are queued again in their
     /// places.
     func recover() throws(QueueError) {
-        let interrupted = try store.interrupted()
+        let interrupted = try store.attempts.interrupted()
         guard !interrupted.isEmpty else { return }
         do throws(QueueError) {
             try transactions.run(durable: true) { () throws(QueueError) in
@@ -344,7 +344,7 @@ final class PendingWrites {
         do throws(QueueError) {
             // The record of an attempt in flight has no checksum: ignore it if the message's status does not fit.
             guard let found = try store.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
-                return try store.removeInFlight(attempt.sequence)
+                return try store.attempts.removeInFlight(attempt.sequence)
             }
             row = found
         } catch {
@@ -352,7 +352,7 @@ final class PendingWrites {
             guard error.code == .corrupt else { throw error }
             Log.error("\(store.path): \(error.detail)")
             try store.markDamaged(attempt.sequence)
-            return try store.removeInFlight(attempt.sequence)
+            return try store.attempts.removeInFlight(attempt.sequence)
         }
         let resolution = OutcomeRule.recover(
             // Taken from the message, which has a checksum, unlike the record of the attempt.

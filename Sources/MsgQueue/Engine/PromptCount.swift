@@ -144,7 +144,7 @@ final class PromptCount {
         for (name, part) in store.unsentSums.sums.parts where part.mayWait && !unusual.contains(name) {
             if Scheduler.mayBlock(deferred: deferred(part, of: name)) { work.unusual.append(name) } else { work.waiting.append(name) }
         }
-        work.unfolded = store.unfoldedConversations
+        work.unfolded = store.counts.unfoldedConversations
         return work
     }
 
@@ -155,19 +155,19 @@ final class PromptCount {
     /// Counts one conversation, or a page of the table of conversations.
     private func advance(_ work: inout Work, _ now: Moment) throws(QueueError) {
         if let name = work.unusual.last {
-            let counts = try store.counts(of: name)
+            let counts = try store.counts.counts(of: name)
             guard let found = try found(in: name, counts, &work, now) else { return }
             work.unusual.removeLast()
             work.difference += found
             work.difference -= expected(counts, store.unsentSums.sums.part(of: name))
             if found.isEmpty, hasUnsent(counts) { work.conversations -= 1 }
         } else if let name = work.waiting.popLast() {
-            let counts = try store.counts(of: name)
+            let counts = try store.counts.counts(of: name)
             if expected(counts, store.unsentSums.sums.part(of: name)).isEmpty, hasUnsent(counts) { work.conversations -= 1 }
         } else if let name = work.unfolded.popLast() {
-            if hasUnsent(try store.counts(of: name)), !hasUnsent(try store.foldedCounts(of: name) ?? Counts()) { work.conversations += 1 }
+            if hasUnsent(try store.counts.counts(of: name)), !hasUnsent(try store.counts.folded(of: name) ?? Counts()) { work.conversations += 1 }
         } else {
-            let (count, last) = try store.conversationsUnsent(
+            let (count, last) = try store.counts.conversationsUnsent(
                 after: work.countedThrough, includesFailed: includesFailed, limit: Self.conversationPage)
             work.conversations += count
             (work.countedThrough, work.isCounted) = (last, last == nil)
@@ -281,7 +281,7 @@ final class PromptCount {
     // MARK: The result
 
     private func total(_ work: Work) -> Found {
-        var found = expected(store.totals, store.unsentSums.sums.all)
+        var found = expected(store.counts.totals, store.unsentSums.sums.all)
         found += work.difference
         // A prompt is not raised for messages that are about to fail.
         return work.isExpiring && context.core.prompt == nil ? Found() : found

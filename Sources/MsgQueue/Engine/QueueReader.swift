@@ -57,12 +57,12 @@ final class QueueReader {
             failure = .damaged(damage, at: row.createdAt)
         } else if progress.isDamaged {
             failure = .damaged("the record of its attempts is damaged", at: row.createdAt)
-        } else if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
+        } else if !isSending, progress.sentAt == 0, let attempt = try store.attempts.last(of: row.sequence) {
             failure = Failure(attempt, attempts: progress.attempts)
         }
         let failureBefore: Failure? =
             row.damage != nil || progress.isDamaged || progress.sentAt != 0
-            ? nil : try Failure.before(failure, isSending: isSending) { () throws(QueueError) in try store.attempts(of: row) }
+            ? nil : try Failure.before(failure, isSending: isSending) { () throws(QueueError) in try store.attempts.list(of: row) }
         return Message(
             id: row.id, conversation: row.conversation.text, sender: row.sender, body: withBody ? row.body : nil,
             bodySize: row.damage != nil ? 0 : row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
@@ -82,7 +82,7 @@ final class QueueReader {
         guard let row = try store.find(id, .none) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
-        var lines = try store.attempts(of: row)
+        var lines = try store.attempts.list(of: row)
         if let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation) {
             lines.append(
                 Attempt(
@@ -94,7 +94,7 @@ final class QueueReader {
 
     func counts(_ conversation: String?) throws(QueueError) -> Counts {
         guard let name = conversation.map({ Name($0) }) else { return writes.counts }
-        return writes.withSending(try store.counts(of: name), name)
+        return writes.withSending(try store.counts.counts(of: name), name)
     }
 
     /// Returns conversations with their newest messages by time, newest first.

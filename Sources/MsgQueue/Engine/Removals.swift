@@ -137,7 +137,7 @@ final class Removals {
                 try store.update(row, to: progress)
             }
             // Rows that are not folded would be read again in each step.
-            try store.fold()
+            try store.counts.fold()
         }
         for flight in flights { context.core.markCleared(flight.token) }
     }

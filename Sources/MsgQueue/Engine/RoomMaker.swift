@@ -43,7 +43,7 @@ struct RoomMaker {
         let (need, replaced) = try need(of: drafts)
         let held = writes.heldSequences.union(replaced)
         let file = try fileUse(need)
-        let decision = try RoomRule.decide(need, in: store.totals, held: Int64(held.count), file: file, options)
+        let decision = try RoomRule.decide(need, in: store.counts.totals, held: Int64(held.count), file: file, options)
         guard case .drop(let excess) = decision else { return nil }
         if store.bulk != nil { try store.settleBulk(from: Int64.max) }
         var (victims, left) = (Victims(need: need, replaced: replaced), excess)
@@ -53,7 +53,7 @@ struct RoomMaker {
             victims.rows.append(row)
             return true
         }
-        guard left.isDropped else { throw RoomRule.full(need, excess, in: store.totals, file: file, options) }
+        guard left.isDropped else { throw RoomRule.full(need, excess, in: store.counts.totals, file: file, options) }
         return victims
     }
 
@@ -76,7 +76,7 @@ struct RoomMaker {
         }
         guard excess <= 0 else {
             let use = try fileUse(victims.need)
-            throw RoomRule.full(victims.need, RoomRule.Room(file: excess), in: store.totals, file: use, options)
+            throw RoomRule.full(victims.need, RoomRule.Room(file: excess), in: store.counts.totals, file: use, options)
         }
         return dropped
     }
@@ -91,7 +91,7 @@ struct RoomMaker {
         var strict = options
         strict.onFull = .refuse
         let need = RoomRule.Room(file: bytes)
-        _ = try RoomRule.decide(need, in: store.totals, held: 0, file: try fileUse(need), strict)
+        _ = try RoomRule.decide(need, in: store.counts.totals, held: 0, file: try fileUse(need), strict)
     }
 
     private func fileUse(_ need: RoomRule.Room) throws(QueueError) -> Int64 {

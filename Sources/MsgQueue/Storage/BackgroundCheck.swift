@@ -149,13 +149,13 @@ extension Store {
     }
 
     /// Whether the check of this session has not ended.
-    package var isCheckDue: Bool { check != nil }
+    package var isCheckDue: Bool { checks.session != nil }
 
     /// Runs one step of the check. Throws when the files cannot be read.
     package func checkStep() throws(QueueError) -> CheckStep {
-        guard !isInTransaction, var running = check else { return .unfinished }
+        guard !isInTransaction, var running = checks.session else { return .unfinished }
         try running.step(self)
-        check = running.isDone ? nil : running
+        checks.session = running.isDone ? nil : running
         guard running.isDone else { return .unfinished }
         if let report = running.report { return .damaged(report, differs: running.needsRebuild) }
         state.noteChecked()
@@ -164,15 +164,15 @@ extension Store {
 
     /// Begins a check of the messages up to the present one, which `requestedCheckStep` runs.
     func requestCheck() throws(QueueError) {
-        guard requestedCheck == nil else { throw QueueError(.busy, "the store is already being checked") }
-        requestedCheck = BackgroundCheck(through: state.lastSequence, counted: messages)
+        guard checks.requested == nil else { throw QueueError(.busy, "the store is already being checked") }
+        checks.requested = BackgroundCheck(through: state.lastSequence, counted: counts.messages)
     }
 
     /// Runs one step of the requested check. Returns its report when it has ended.
     func requestedCheckStep() throws(QueueError) -> CheckReport? {
-        guard !isInTransaction, var running = requestedCheck else { return nil }
+        guard !isInTransaction, var running = checks.requested else { return nil }
         try running.step(self)
-        requestedCheck = running
+        checks.requested = running
         return running.isDone ? running.checkReport : nil
     }
 }

@@ -43,13 +43,13 @@ extension Store {
 
     /// From now until `endBulk` or the end of the transaction, `insert` inserts in bulk. Inside the caller's transaction.
     package func beginBulk() throws(QueueError) {
-        try fold()
+        try counts.fold()
         bulk = BulkInsertion()
     }
 
     /// Adds a row that belongs to a bulk insertion.
     func insertInBulk(_ row: Row, _ body: UnsafeRawBufferPointer, _ delta: Counts) throws(QueueError) {
-        counters.add(delta, row.conversation, unfolded: false)
+        counts.countIndexed(row, delta)
         bulk?.count(row, delta)
         guard row.isPlain, body.count <= Self.inlineBody else {
             unsentSums.note(from: nil, to: row)
@@ -67,7 +67,7 @@ extension Store {
         let conversations = bulk?.counted() ?? [:]
         if bulk?.hasHistory ?? false { try history.add(after: state.foldedThrough, through: state.nextSequence - 1) }
         bulk = nil
-        for (conversation, (counts, last)) in conversations { try addCounts(counts, last: last, to: conversation) }
+        for (conversation, (counts, last)) in conversations { try self.counts.add(counts, last: last, to: conversation) }
         state.foldedThrough = state.nextSequence - 1
     }
 

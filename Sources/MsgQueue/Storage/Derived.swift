@@ -81,7 +81,7 @@ struct Derived {
             Derived(
                 name: "failure", keys: [.number("seq")], entries: "failure AS i WHERE 1",
                 fits: """
-                    EXISTS (SELECT 1 FROM (\(Store.failures) AND m.seq = i.seq) AS f
+                    EXISTS (SELECT 1 FROM (\(FailureIndex.failures) AND m.seq = i.seq) AS f
                       WHERE f.kind = i.kind AND f.code = i.code AND f.failed_at = i.failed_at AND f.conversation = i.conversation)
                     AND EXISTS (SELECT 1 FROM failure AS g INDEXED BY failure_group
                       WHERE g.kind = i.kind AND g.code = i.code AND g.seq = i.seq)
@@ -94,7 +94,7 @@ struct Derived {
                 name: "failure_count", keys: [.number("kind"), .number("code")], entries: "failure_count AS i WHERE 1",
                 fits: """
                     i.count = (SELECT count(*) FROM failure AS f INDEXED BY failure_group WHERE f.kind = i.kind AND f.code = i.code)
-                    AND i.count > 0 AND i.proof = \(Store.failureProof("i.count", "i.first_at", "i.last_at", "i.kind", "i.code"))
+                    AND i.count > 0 AND i.proof = \(FailureIndex.proof("i.count", "i.first_at", "i.last_at", "i.kind", "i.code"))
                     """),
             index("message_deferred", [.number("not_before"), .number("seq")], of: Schema.deferredCondition),
             index("message_due", [.number("due_at"), .number("seq")], of: "due_at != 0 AND status = \(.queued)"),

@@ -34,7 +34,20 @@ struct FailureChanges {
     var isEmpty: Bool { failed.isEmpty && groups.isEmpty }
 }
 
-extension Store {
+/// The tables `failure` and `failure_count`: the failed messages by the reason of their last failure.
+final class FailureIndex {
+    private let database: Database
+    private let attempts: AttemptTable
+    private let repairs: Repairs
+    /// What the tables do not have yet.
+    private var changes = FailureChanges()
+
+    init(_ database: Database, _ attempts: AttemptTable, _ repairs: Repairs) {
+        (self.database, self.attempts, self.repairs) = (database, attempts, repairs)
+    }
+
+    func rollback() { changes = FailureChanges() }
+
     /// The time of a failure in the table is at most this, so that no sum overflows.
     private static let mostTime: SQL = "9007199254740992"
 
@@ -57,15 +70,20 @@ extension Store {
     // MARK: Changes
 
     /// Notes a change of the status of a message, or that it failed again. `progress`: the new one; nil: the message is removed.
-    func noteFailure(of row: Row, _ progress: Progress?) throws(QueueError) {
-        let earlier = failureChanges.failed.isEmpty ? nil : failureChanges.failed.removeValue(forKey: row.sequence)
+    func note(of row: Row, _ progress: Progress?) throws(QueueError) {
+        let earlier = changes.failed.isEmpty ? nil : changes.failed.removeValue(forKey: row.sequence)
         if let progress, progress.status == .failed {
-            failureChanges.failed[row.sequence] = FailureChanges.Failed(
+            changes.failed[row.sequence] = FailureChanges.Failed(
                 conversation: row.conversation, hadFailed: earlier?.hadFailed ?? (row.progress.status == .failed),
                 isDamaged: progress.isDamaged, attempt: earlier?.attempt)
         } else if row.progress.status == .failed || earlier?.hadFailed == true {
             try removeFailure(row.sequence)
         }
+    }
+
+    /// Notes the last attempt of a message that failed, if the message was noted before.
+    func noteAttempt(_ attempt: Attempt, of sequence: Int64) {
+        if !changes.failed.isEmpty { changes.failed[sequence]?.attempt = attempt }
     }
 
     private func removeFailure(_ sequence: Int64) throws(QueueError) {
@@ -77,7 +95,7 @@ extension Store {
         let removal = try database.statement("DELETE FROM failure WHERE seq = ?1")
         removal.bind(1, sequence)
         try removal.run()
-        if database.changes == 1 { failureChanges.groups[group, default: FailureChanges.Change()].count -= 1 }
+        if database.changes == 1 { changes.groups[group, default: FailureChanges.Change()].count -= 1 }
     }
 
     private func insertFailure(_ sequence: Int64, _ failed: FailureChanges.Failed) throws(QueueError) {
@@ -114,18 +132,18 @@ extension Store {
     }
 
     private func add(_ group: FailureChanges.Group, at time: Int64) {
-        var change = failureChanges.groups[group] ?? FailureChanges.Change()
+        var change = changes.groups[group] ?? FailureChanges.Change()
         change.count += 1
         change.times = min(change.times?.lowerBound ?? time, time)...max(change.times?.upperBound ?? time, time)
-        failureChanges.groups[group] = change
+        changes.groups[group] = change
     }
 
     /// Writes what was noted, before the commit or before the tables are read.
-    func writeFailures() throws(QueueError) {
-        guard !failureChanges.isEmpty else { return }
-        for (sequence, failed) in failureChanges.failed.sorted(by: { $0.key < $1.key }) { try insertFailure(sequence, failed) }
-        for (group, change) in failureChanges.groups { try write(change, of: group) }
-        failureChanges = FailureChanges()
+    func write() throws(QueueError) {
+        guard !changes.isEmpty else { return }
+        for (sequence, failed) in changes.failed.sorted(by: { $0.key < $1.key }) { try insertFailure(sequence, failed) }
+        for (group, change) in changes.groups { try write(change, of: group) }
+        changes = FailureChanges()
     }
 
     private func write(_ change: FailureChanges.Change, of group: FailureChanges.Group) throws(QueueError) {
@@ -134,7 +152,7 @@ extension Store {
             statement = try database.statement(
                 """
                 INSERT INTO failure_count(kind, code, count, first_at, last_at, proof)
-                VALUES(?1, ?2, ?3, ?4, ?5, \(Self.failureProof("?3", "?4", "?5", "?1", "?2")))
+                VALUES(?1, ?2, ?3, ?4, ?5, \(Self.proof("?3", "?4", "?5", "?1", "?2")))
                 ON CONFLICT(kind, code) DO UPDATE SET count = count + ?3, first_at = min(first_at, ?4), last_at = max(last_at, ?5),
                   proof = proof + 3 * ?3 + 5 * (min(first_at, ?4) - first_at) + 7 * (max(last_at, ?5) - last_at)
                 """)
@@ -157,19 +175,19 @@ extension Store {
     }
 
     /// The checksum of a row of `failure_count`. It is linear, so that a change can update it without reading the row.
-    static func failureProof(_ count: SQL, _ first: SQL, _ last: SQL, _ kind: SQL, _ code: SQL) -> SQL {
+    static func proof(_ count: SQL, _ first: SQL, _ last: SQL, _ kind: SQL, _ code: SQL) -> SQL {
         "3 * \(count) + 5 * \(first) + 7 * \(last) + 11 * \(kind) + 13 * \(code)"
     }
 
     /// Rebuilds both tables from the messages and their attempts, inside the caller's transaction.
-    func rebuildFailures() throws(QueueError) {
-        failureChanges = FailureChanges()
+    func rebuild() throws(QueueError) {
+        changes = FailureChanges()
         for sql in [
             "DELETE FROM failure", "DELETE FROM failure_count",
             "INSERT INTO failure(seq, kind, code, failed_at, conversation) \(Self.failures) ORDER BY m.seq",
             """
             INSERT INTO failure_count(kind, code, count, first_at, last_at, proof)
-            SELECT kind, code, c, f, l, \(Self.failureProof("c", "f", "l", "kind", "code")) FROM (
+            SELECT kind, code, c, f, l, \(Self.proof("c", "f", "l", "kind", "code")) FROM (
               SELECT kind, code, count(*) AS c, min(failed_at) AS f, max(failed_at) AS l FROM failure GROUP BY kind, code)
             """,
         ] as [SQL] { try database.execute(sql.text) }
@@ -178,10 +196,10 @@ extension Store {
     // MARK: Reading
 
     /// Returns the groups with the most messages.
-    package func failureGroups(limit: Int) throws(QueueError) -> [FailureGroup] {
+    func groups(limit: Int) throws(QueueError) -> [FailureGroup] {
         if let groups = try readFailureGroups(limit) { return groups }
-        Log.warning("\(path): the list of failures is damaged and is rebuilt from the messages")
-        try repair { () throws(QueueError) in try rebuildFailures() }
+        Log.warning("\(database.path): the list of failures is damaged and is rebuilt from the messages")
+        try repairs.run { () throws(QueueError) in try rebuild() }
         return try readFailureGroups(limit) ?? []
     }
 
@@ -189,7 +207,7 @@ extension Store {
     private func readFailureGroups(_ limit: Int) throws(QueueError) -> [FailureGroup]? {
         let statement = try database.statement(
             """
-            SELECT kind, code, count, first_at, last_at, proof = \(Self.failureProof("count", "first_at", "last_at", "kind", "code"))
+            SELECT kind, code, count, first_at, last_at, proof = \(Self.proof("count", "first_at", "last_at", "kind", "code"))
             FROM failure_count ORDER BY 6, count DESC, kind, code LIMIT ?1
             """)
         statement.bind(1, Int64(limit))
@@ -219,7 +237,7 @@ extension Store {
         statement.bind(1, Int64(group.kind.rawValue))
         statement.bind(2, Int64(group.code))
         guard let newest = try statement.first({ () throws(QueueError) in statement.int(0) }), newest > 0 else { return "" }
-        do throws(QueueError) { return try lastAttempt(of: newest)?.text ?? "" } catch {
+        do throws(QueueError) { return try attempts.last(of: newest)?.text ?? "" } catch {
             // The list of attempts of a message that cannot be read says so.
             guard error.code == .corrupt else { throw error }
             return ""
@@ -227,7 +245,7 @@ extension Store {
     }
 
     /// Returns the first failed messages of the filter's page.
-    func failed(_ filter: Filter) throws(QueueError) -> [Int64] {
+    func sequences(_ filter: Filter) throws(QueueError) -> [Int64] {
         var found: [Int64] = []
         for group in try groups(of: filter) {
             // A later group adds only what is before the last one that was found.

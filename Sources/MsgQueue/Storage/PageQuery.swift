@@ -19,7 +19,7 @@ struct PageQuery {
     private var wantsAll: Bool { filter.statuses.isSuperset(of: .all) }
 
     func sequences() throws(QueueError) -> [Int64] {
-        if filter.isByFailure { return try store.failed(filter) }
+        if filter.isByFailure { return try store.failures.sequences(filter) }
         var found: [Int64] = []
         let statement = try self.statement(store.database)
         try statement.forEach { () throws(QueueError) in

@@ -71,7 +71,7 @@ extension Store {
     fileprivate func repairPageIndex(_ filter: Filter) throws(QueueError) {
         let index = filter.isByFailure ? "list of failures" : "index of the history"
         Log.warning("\(path): the \(index) is damaged and is rebuilt from the messages")
-        try repair { () throws(QueueError) in if filter.isByFailure { try rebuildFailures() } else { try history.rebuild() } }
+        try repairs.run { () throws(QueueError) in if filter.isByFailure { try failures.rebuild() } else { try history.rebuild() } }
     }
 
     /// Returns the places of a page; nil: the index by time does not agree with the messages, unless `mayDiffer`.

@@ -52,12 +52,12 @@ extension Store {
     package func pruneExcess(
         keepCount: Int64?, now: Int64, limit most: Int = pruneLimit, damaged: (QueueError) -> Void
     ) throws(QueueError) -> Int {
-        guard let keepCount, !history.isIncomplete, totals.prunable > keepCount else {
+        guard let keepCount, !history.isIncomplete, counts.totals.prunable > keepCount else {
             history.excess = []
             return 0
         }
         if history.excess.isEmpty {
-            let limit = min(totals.prunable - keepCount, Self.excessLimit)
+            let limit = min(counts.totals.prunable - keepCount, Self.excessLimit)
             history.excess = try oldestPrunable(limit)
             // Those without entries in the index may be among the oldest.
             if let oldest = history.unsettled.oldest, history.excess.count < limit || oldest < history.excess.max() ?? 0 {
@@ -65,7 +65,7 @@ extension Store {
                 history.excess = try oldestPrunable(limit)
             }
         }
-        let found = Array(history.excess.suffix(Int(min(totals.prunable - keepCount, Int64(most)))))
+        let found = Array(history.excess.suffix(Int(min(counts.totals.prunable - keepCount, Int64(most)))))
         history.excess.removeLast(found.count)
         if found.isEmpty {
             // The counts or the index are wrong. They are rebuilt once in a session.
@@ -208,12 +208,12 @@ extension Store {
         let message = try database.statement("DELETE FROM message WHERE seq = ?1")
         message.bind(1, row.sequence)
         try message.run()
-        if database.changes == 1 { noteRemoved(row) }
+        if database.changes == 1 { counts.noteRemoved(row) }
         if row.bodySize > Self.inlineBody {
             let body = try database.statement("DELETE FROM large_body WHERE seq = ?1")
             body.bind(1, row.sequence)
             try body.run()
         }
-        if hasAttempts { try deleteAttempts(of: row.sequence) }
+        if hasAttempts { try attempts.delete(of: row.sequence) }
     }
 }

@@ -12,16 +12,14 @@ package final class Store {
     let recentIDs: RecentIDs
     let times: TimeIndex
     let history: HistoryIndex
+    let repairs = Repairs()
+    let checks = RunningChecks()
     let queue: QueueIndex
     let unsentSums: UnsentSumsIndex
+    let attempts: AttemptTable
+    let failures: FailureIndex
+    let counts: ConversationCounts
     var pageEnds = PageEnds()
-    var counters = Counters()
-    /// Changes of the current transaction that the table `conversation` does not have yet.
-    var changedCounts: [Name: Counts] = [:]
-    /// Changes of the current transaction that the tables `failure` and `failure_count` do not have yet.
-    var failureChanges = FailureChanges()
-    /// The newest folded message of each conversation that the current transaction removed and `writeCounts` has not handled yet.
-    var removedNewest: [Name: Int64] = [:]
     var ageSearch = AgeSearch()
     /// The last message of the history that was found too old by its own time.
     var oldThrough: Int64 = 0
@@ -29,19 +27,8 @@ package final class Store {
     var hasMissedExcess = false
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
-    /// Values in memory when the transaction began, for a rollback.
-    private var atBegin:
-        (
-            comparison: QueuedComparison?, check: BackgroundCheck?, requestedCheck: BackgroundCheck?
-        )?
-    /// nil: not started in this session.
-    var comparison: QueuedComparison?
     /// nil: `comparison` has not ended.
     private var conversationCheck: DerivedCheck?
-    /// nil: not needed, or complete.
-    var check: BackgroundCheck?
-    /// The one that a call has requested.
-    var requestedCheck: BackgroundCheck?
     /// The page of the table `state`; nil: the opening is not complete, and may still change the schema.
     private var statePage: UInt32?
     /// The end of the log that was lost before the store was opened.
@@ -56,8 +43,6 @@ package final class Store {
     /// The log may contain text of messages that are gone, which the next checkpoint overwrites.
     var hasRemovedText = false
 
-    /// The number of unfolded rows at which the fold runs, so that it remains short.
-    static let foldEvery: Int64 = 512
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
@@ -101,10 +86,14 @@ package final class Store {
         history = HistoryIndex(database, state)
         queue = QueueIndex(database, state)
         unsentSums = UnsentSumsIndex(database, queue)
+        attempts = AttemptTable(database, history)
+        failures = FailureIndex(database, attempts, repairs)
+        counts = ConversationCounts(database, state, times, history, failures, unsentSums, checks, repairs)
         side = SideFile(of: lock?.path ?? database.path)
         isReadOnly = options?.readOnly ?? true
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
         limitFileBytes = options?.limitFileBytes ?? 0
+        repairs.use(self)
     }
 
     /// Continues from the state that the last owner left.
@@ -125,16 +114,11 @@ package final class Store {
         } else if survey.needsIndexes {
             try reindex()
         }
-        if state.row.mark == .closed, state.row.totals.isPlausible {
-            counters = Counters(totals: state.row.totals)
-        } else {
-            let unfolded = try unfoldedCounts()
-            counters = Counters(totals: unfolded.values.reduce(try sumOfConversations(), +), unfolded: unfolded)
-        }
-        guard counters.totals.isPlausible else {
+        try counts.start(state.row.mark == .closed && state.row.totals.isPlausible ? state.row.totals : nil)
+        guard counts.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
-        if survey.needsCheck { check = BackgroundCheck(through: state.lastSequence, counted: messages) }
+        if survey.needsCheck { checks.session = BackgroundCheck(through: state.lastSequence, counted: counts.messages) }
         statePage = survey.statePage
     }
 
@@ -149,7 +133,7 @@ package final class Store {
         if !hasHistory { try history.create() }
         for sql in statements { try database.execute(sql) }
         if survey.layout < Layout.withTimes { try times.arrange() }
-        if survey.layout < Layout.withFailures { try rebuildFailures() }
+        if survey.layout < Layout.withFailures { try failures.rebuild() }
         state.requireWrite()
         try commit(durable: true)
     }
@@ -157,7 +141,7 @@ package final class Store {
     /// Performs the writes that end interrupted attempts, and rolls them back.
     func dryRunRecovery() throws(QueueError) {
         try begin()
-        for attempt in try interrupted() {
+        for attempt in try attempts.interrupted() {
             do throws(QueueError) {
                 guard let row = try row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else { continue }
                 let number = row.progress.attempts &+ 1
@@ -193,13 +177,13 @@ package final class Store {
     package func compareIndexes() -> String? {
         guard !areIndexesCompared, !isInTransaction else { return nil }
         do throws(QueueError) {
-            if comparison?.isDone ?? false { return try compareConversations() }
+            if checks.comparison?.isDone ?? false { return try compareConversations() }
             var comparison =
-                comparison
+                checks.comparison
                 ?? QueuedComparison(
-                    through: state.foldedThrough, counted: counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued })
+                    through: state.foldedThrough, counted: counts.counters.unfolded.values.reduce(counts.totals.queued) { $0 &- $1.queued })
             let fits = try comparison.step(database, limit: Self.comparisonStep)
-            self.comparison = comparison
+            checks.comparison = comparison
             guard fits else { return "queued messages are missing from an index" }
             // In the same step, so that a small store is compared at once and wakes no idle host again.
             return comparison.isDone ? try compareConversations() : nil
@@ -260,7 +244,7 @@ package final class Store {
         guard !database.isInTransaction else { return }
         try database.begin()
         state.begin()
-        atBegin = (comparison, check, requestedCheck)
+        checks.begin()
         unsentSums.begin()
         history.begin()
     }
@@ -276,7 +260,7 @@ package final class Store {
         let isFirst = !state.isMarked && state.isChanged
         let isStateWritten: Bool
         do throws(QueueError) {
-            try writeCounts()
+            try counts.write()
             isStateWritten = try state.write(isFirst: isFirst)
             try database.commit(durable: durable)
         } catch {
@@ -290,7 +274,7 @@ package final class Store {
         }
         if isStateWritten { state.noteWritten() }
         if database.lastCommitWrote { commits &+= 1 }
-        counters.commit()
+        counts.commit()
         if isFirst {
             state.noteMarked()
             // The database file itself must be marked as in use, so that a copy of it without its log is detected.
@@ -328,16 +312,14 @@ package final class Store {
 
     private func undo() {
         state.rollback()
-        if let old = atBegin {
-            (comparison, check, requestedCheck) = (old.comparison, old.check, old.requestedCheck)
-        }
+        checks.rollback()
         unsentSums.rollback()
         ageSearch = AgeSearch()
-        (changedCounts, removedNewest, failureChanges) = ([:], [:], FailureChanges())
+        failures.rollback()
         history.rollback()
         times.rollback()
         bulk = nil
-        counters.rollback()
+        counts.rollback()
     }
 
     // MARK: The log
@@ -463,19 +445,19 @@ package final class Store {
     /// Bytes that accepted messages may still need: for each unsent message an outcome and a row of `attempt`, the index entries of
     /// unfolded rows, the pages of a deleted body, and what closing writes.
     private var neededReserve: Int64 {
-        let unsent = min(max(0, counters.totals.queued.addingClamped(counters.totals.failed)), 1 << 40)
-        let bodies = min(max(0, counters.totals.unsentBytes), Self.bodyReserve)
+        let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
+        let bodies = min(max(0, counts.totals.unsentBytes), Self.bodyReserve)
         return Self.leastReserve + bodies + bodies / 8 + unsent * Self.reservePerUnsent + foldReserve
     }
     private static let (leastReserve, bodyReserve): (Int64, Int64) = (192 << 10, 4 << 20)
     private static let reservePerUnsent: Int64 = 256
 
     /// What a closed store keeps where little space is free, so that its messages can be sent after it is opened on a full disk.
-    private var reserveOfClosed: Int64 { counters.totals.queued > 0 || counters.totals.failed > 0 ? neededReserve : 0 }
+    private var reserveOfClosed: Int64 { counts.totals.queued > 0 || counts.totals.failed > 0 ? neededReserve : 0 }
 
     /// Bytes that the fold writes: for each row four times the name of the conversation, in pages at least half full, and numbers.
     private var foldReserve: Int64 {
-        counters.unfolded.reduce(0) { sum, entry in
+        counts.counters.unfolded.reduce(0) { sum, entry in
             let rows = min(max(0, entry.value.queued &+ entry.value.failed &+ entry.value.history), 1 << 40)
             return sum.addingClamped(rows * (200 + 8 * Int64(min(entry.key.text.utf8.count, 1 << 10))))
         }
@@ -492,7 +474,7 @@ package final class Store {
     /// The size of the store's files, for the option `limitFileBytes`: the pages of the database that are in use, the log, and what the
     /// indexes and the outcomes of the accepted messages will need. `more`: bytes that the open transaction will write to the log.
     package func fileUse(adding more: Int64) throws(QueueError) -> Int64 {
-        let unsent = min(max(0, counters.totals.queued.addingClamped(counters.totals.failed)), 1 << 40)
+        let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
         return try database.fileBytes(adding: more.addingClamped(more / 4)).addingClamped(unsent * Self.reservePerUnsent + foldReserve)
     }
 
@@ -582,10 +564,10 @@ package final class Store {
             do throws(QueueError) {
                 try begin()
                 try history.settle()
-                try fold()
+                try counts.fold()
                 // VACUUM rebuilt the indexes from the messages, and the counts must agree with damaged ones, too.
-                if isVacuumed { try rebuildConversations() }
-                state.close(counters.totals)
+                if isVacuumed { try counts.rebuild() }
+                state.close(counts.totals)
                 try commit(durable: true)
                 guard database.checkpoint() else {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")

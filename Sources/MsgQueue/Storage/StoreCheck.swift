@@ -223,7 +223,7 @@ package final class StoreCheck {
                 guard names.insert(statement.blob(ConversationColumn.name.position)).inserted else {
                     throw QueueError(.corrupt, "the table conversation has a name twice")
                 }
-                if let counts = store.reader.checkedCounts(Fields(statement)) { sum += counts } else { isReadable = false }
+                if let counts = store.reader.counts.checked(Fields(statement)) { sum += counts } else { isReadable = false }
                 return true
             }
         } catch {

@@ -19,7 +19,7 @@ extension Store {
     /// Returns conversations with their newest messages by time, newest first. Only the last page has fewer than `limit`. A damaged newest
     /// message contains only what can be read of it, and is also passed to `damaged`.
     package func conversations(_ page: OutlinePage, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
-        try writeCounts()
+        try counts.write()
         var page = page
         if case .bySequence(let before) = page, before != 0 { page = .bySequence(before: try highestSequence(forNewest: before)) }
         if let outlines = try readConversations(page, limit, damaged) { return outlines }
@@ -31,7 +31,7 @@ extension Store {
         let newest = Filter(
             conversation: name.text, statuses: .all, limit: 1, newestFirst: true, withoutBodies: true, order: .time)
         guard let last = try page(newest, sending: [], damaged: damaged).first else { return nil }
-        return Outline(name: name, counts: try counts(of: name), last: last, title: try titles.title(of: name))
+        return Outline(name: name, counts: try counts.counts(of: name), last: last, title: try titles.title(of: name))
     }
 
     /// Returns the highest sequence number that the conversation had when a page named this message as its newest by time; after a
@@ -82,10 +82,10 @@ extension Store {
                     end = candidate
                     outlines.append(
                         Outline(
-                            name: candidate.name, counts: try counts(of: candidate.name), last: row,
+                            name: candidate.name, counts: try counts.counts(of: candidate.name), last: row,
                             title: try titles.title(of: candidate.name)))
                 } else if !mayDiffer {
-                    _ = try recount(candidate.name)
+                    _ = try counts.recount(candidate.name)
                     isCorrected = true
                 }
             }
@@ -190,48 +190,5 @@ extension Store {
             found[name] = Candidate(name: name, newest: max(candidate.newest, plain ?? stored.time), last: candidate.last)
         }
         return found
-    }
-
-    /// Updates `conversation` after messages were removed, the newest of which was `removed`: sets the newest message that is left, or deletes
-    /// the row of an empty conversation. The changes of the counts are written already.
-    func updateNewest(of conversation: Name, afterRemoving removed: Int64) throws(QueueError) {
-        guard try isNewest(removed, of: conversation) else { return }
-        let newest = try database.statement(
-            """
-            UPDATE conversation SET last_seq = ?3, proof = proof + 29 * (?3 - last_seq) WHERE name = ?1 AND last_seq = ?2
-            """)
-        try newest.bind(1, conversation.text)
-        newest.bind(2, removed)
-        let last = try newestSequence(in: conversation)
-        newest.bind(3, last)
-        try newest.run()
-        guard last == 0 else { return }
-        // Counts that remain come from damaged messages.
-        guard let left = try foldedCounts(of: conversation) else { throw mismatch(removed) }
-        counters.add(left.negated, conversation, unfolded: false)
-        try deleteEmpty(conversation)
-    }
-
-    /// Deletes the row of a conversation without folded messages.
-    func deleteEmpty(_ conversation: Name) throws(QueueError) {
-        let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
-        try empty.bind(1, conversation.text)
-        try empty.run()
-    }
-
-    /// Whether this is the newest folded message of the conversation by the table `conversation`.
-    private func isNewest(_ sequence: Int64, of conversation: Name) throws(QueueError) -> Bool {
-        let statement = try database.statement("SELECT 1 FROM conversation WHERE name = ?1 AND last_seq = ?2")
-        try statement.bind(1, conversation.text)
-        statement.bind(2, sequence)
-        return try statement.first { () throws(QueueError) in true } ?? false
-    }
-
-    /// Returns the newest folded message of a conversation; 0: there is none.
-    private func newestSequence(in conversation: Name) throws(QueueError) -> Int64 {
-        let statement = try database.statement(
-            "SELECT max(seq) FROM message INDEXED BY message_conversation WHERE indexed = 1 AND conversation = ?1")
-        try statement.bind(1, conversation.text)
-        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 }

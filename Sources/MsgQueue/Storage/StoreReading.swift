@@ -86,7 +86,7 @@ extension Store {
         guard let indexed = try namedSequence(id) else { return nil }
         if try matches(indexed, id, isNamed: true) { return indexed }
         Log.warning("\(path): the index of ids is damaged and is rebuilt from the messages")
-        try repair { () throws(QueueError) in try database.execute("REINDEX message_named") }
+        try repairs.run { () throws(QueueError) in try database.execute("REINDEX message_named") }
         guard let rebuilt = try namedSequence(id) else { return nil }
         guard try matches(rebuilt, id, isNamed: true) else {
             throw QueueError(.corrupt, "the index of ids is damaged and cannot be rebuilt")

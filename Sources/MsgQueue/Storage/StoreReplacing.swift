@@ -17,7 +17,7 @@ extension Store {
     /// Returns a queued message of this key; nil: it is damaged, and stays.
     package func replaceable(_ sequence: Int64, _ key: String, _ conversation: Name) throws(QueueError) -> Row? {
         guard let row = try removable(sequence) else { return nil }
-        guard row.replaceKey == key, row.conversation == conversation else { throw mismatch(row.sequence) }
+        guard row.replaceKey == key, row.conversation == conversation else { throw .mismatch(row.sequence) }
         return row
     }
 
@@ -38,13 +38,13 @@ extension Store {
         let isLarge = draft.body.count > Self.inlineBody
         try fields.bind(.body, borrowing: isLarge ? nil : draft.body)
         try statement.run()
-        guard database.changes == 1 else { throw mismatch(old.sequence) }
+        guard database.changes == 1 else { throw .mismatch(old.sequence) }
         if isLarge { try insertLarge(row.sequence, draft.body) } else { try deleteLarge(row.sequence) }
-        try deleteAttempts(of: row.sequence)
+        try attempts.delete(of: row.sequence)
         try recentIDs.add(old.id, of: old.sequence, isReceived: false, now: now)
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
-        count(row, delta)
+        counts.count(row, delta)
         unsentSums.note(from: old, to: row)
         self.times.noteChange(of: row.conversation)
         try noteTimed(row, insteadOf: old)

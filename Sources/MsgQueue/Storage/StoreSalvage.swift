@@ -94,7 +94,7 @@ package enum StoreSalvage {
     private static func copyInFlight(_ store: InspectedStore, _ check: StoreCheck, to target: Store) throws(QueueError) {
         let isComplete = try read(store, "seq, number, started_at FROM in_flight", orderedBy: ["seq"]) { statement throws(QueueError) in
             guard check.isWhole(statement.int(0)), let number = UInt32(exactly: statement.int(1)), number > 0 else { return }
-            try target.begin(attempt: number, of: statement.int(0), at: statement.int(2))
+            try target.attempts.begin(attempt: number, of: statement.int(0), at: statement.int(2))
         }
         if !isComplete { check.addFinding("the list of messages that were being sent is incomplete") }
     }
@@ -202,10 +202,10 @@ extension Store {
     /// Finishes a store that was filled row by row: writes its counts, and marks it as a copy.
     fileprivate func finishBuilding(through sequence: Int64) throws(QueueError) {
         try begin()
-        try countRows(after: 0)
+        try counts.countRows(after: 0)
         state.foldedThrough = sequence
         try history.rebuild()
-        try rebuildFailures()
+        try failures.rebuild()
         state.markAssigned(through: sequence)
         try times.arrange()
         try commit(durable: false)

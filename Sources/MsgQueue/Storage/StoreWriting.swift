@@ -22,7 +22,7 @@ extension Store {
             try insertInBulk(row, body, delta)
         } else {
             try insertRow(row, body, isIndexed: false)
-            count(row, delta)
+            counts.count(row, delta)
             if unsentSums.sums.isInUse { unsentSums.note(from: nil, to: row) }
         }
     }
@@ -107,9 +107,9 @@ extension Store {
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1 else { return }
         unsentSums.note(row, to: progress)
-        try noteFailure(of: row, progress)
+        try failures.note(of: row, progress)
         guard progress.status != row.progress.status else { return }
-        count(row, row.change(to: progress.status))
+        counts.count(row, row.change(to: progress.status))
         let new = StoredStatus(progress.status, isReceived: row.isReceived)
         if isSettledLater, let new { return try history.noteSent(row, new) }
         try history.change(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: new)
@@ -138,7 +138,7 @@ extension Store {
         if isLarge { try insertLarge(row.sequence, change.body) } else { try deleteLarge(row.sequence) }
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 0, bytes: row.bodySize &- old.bodySize)
-        count(row, delta)
+        counts.count(row, delta)
         unsentSums.note(from: old, to: row)
     }
 
@@ -202,7 +202,7 @@ extension Store {
     /// Removes a message and its rows in other tables.
     package func delete(_ row: Row) throws(QueueError) {
         try history.change(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
-        try noteFailure(of: row, nil)
+        try failures.note(of: row, nil)
         var (isFirst, existed) = (true, false)
         for statement in [
             try database.statement("DELETE FROM message WHERE seq = ?1"),
@@ -215,7 +215,7 @@ extension Store {
             if isFirst { existed = database.changes == 1 }
             isFirst = false
         }
-        if existed { noteRemoved(row) }
+        if existed { counts.noteRemoved(row) }
     }
 
     /// Removes a message that the host deletes, which may be damaged. `row`: its outline.

@@ -267,14 +267,14 @@ private enum Derivation {
         let counts =
             "total(status = 0), total(status = 2), total(status = 3), total(status = 4), total(status = 5), "
             + "total(status IN (6, 7)), total(status = 6), total(CASE WHEN status IN (0, 5) THEN body_size ELSE 0 END)"
-        let totals = store.totals
+        let totals = store.counts.totals
         let expected = try rows("SELECT \(counts) FROM message NOT INDEXED")[0].map { Int64(Double($0) ?? -1) }
         let known = [
             totals.queued, totals.sent, totals.delivered, totals.read, totals.failed, totals.received, totals.unread, totals.unsentBytes,
         ]
         if known != expected { differences.append("totals: \(known), expected \(expected)") }
-        let unfolded = try store.unfoldedCounts()
-        if store.counters.unfolded.filter({ $0.value != Counts() }) != unfolded { differences.append("counts of unfolded messages") }
+        let unfolded = try store.counts.unfolded()
+        if store.counts.counters.unfolded.filter({ $0.value != Counts() }) != unfolded { differences.append("counts of unfolded messages") }
         return differences
     }
 

@@ -50,7 +50,7 @@ import Testing
             let store = try Store(path: directory.store, options: Options())
             #expect(try store.queue.hasPriorities())
             #expect(store.repair == nil, "nothing was damaged")
-            #expect(store.totals.queued == 11)
+            #expect(store.counts.totals.queued == 11)
             store.close(clean: isClean)
         }
         let plain = try PlainDatabase(directory.store)
@@ -69,7 +69,7 @@ import Testing
         for name in ["b", "é", "", "a", "e\u{301}", "b", "😀"] as [Name] { try bench.enqueue("1", name) }
         try bench.withStore { store in
             try store.begin()
-            try store.fold()
+            try store.counts.fold()
             try store.commit(durable: false)
         }
         try bench.enqueue("2", "new")

@@ -141,7 +141,7 @@ import Testing
             }
         }
         try bench.reopen(clean: false)
-        #expect(bench.store.totals.queued == 36)
+        #expect(bench.store.counts.totals.queued == 36)
         #expect(bench.store.hasRemovedText, "the next open erases the text of deleted messages")
         bench.store.scrub()
         for file in ["", "-wal"] {

@@ -32,11 +32,11 @@ import Testing
         try bench.add("after")
         let copy = try Store(path: path, options: Options())
         defer { copy.close(clean: true) }
-        #expect(copy.totals.queued == 49)
-        #expect(copy.totals.sent == 1)
+        #expect(copy.counts.totals.queued == 49)
+        #expect(copy.counts.totals.sent == 1)
         #expect(try copy.row(at: 50, .whole)?.body.count == 49 * 60)
-        #expect(try copy.counts(of: "ana") == bench.store.counts(of: "ana"))
-        #expect(bench.store.totals.queued == 50)
+        #expect(try copy.counts.counts(of: "ana") == bench.store.counts.counts(of: "ana"))
+        #expect(bench.store.counts.totals.queued == 50)
     }
 
     @Test func X12_an_existing_file_is_never_overwritten() throws {
@@ -68,8 +68,8 @@ import Testing
         #expect(steps >= 3)
         let opened = try Store(path: path, options: Options())
         defer { opened.close(clean: true) }
-        #expect(opened.totals.queued == 40)
-        #expect(opened.totals.sent == 1)
+        #expect(opened.counts.totals.queued == 40)
+        #expect(opened.counts.totals.sent == 1)
         for sequence in 1...41 { _ = try #require(try opened.row(at: Int64(sequence), .whole), "\(sequence)") }
     }
 
@@ -83,6 +83,6 @@ import Testing
         #expect(bench.directory.names == ["outbox.db", "outbox.db-tail", "outbox.db-wal"])
         bench.close()
         try bench.reopen()
-        #expect(bench.store.totals.queued == 20)
+        #expect(bench.store.counts.totals.queued == 20)
     }
 }

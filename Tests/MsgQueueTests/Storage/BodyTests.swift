@@ -19,7 +19,7 @@ import Testing
         try bench.add("ana", bytes(size))
         for clean in [true, false] {
             #expect(try bench.row(1)?.body == bytes(size))
-            #expect(bench.store.totals.unsentBytes == Int64(size))
+            #expect(bench.store.counts.totals.unsentBytes == Int64(size))
             try bench.reopen(clean: clean)
         }
         #expect(try bench.rows("SELECT count(*) FROM large_body") == [[size > 1_024 ? "1" : "0"]])
@@ -37,19 +37,19 @@ import Testing
             #expect(row.id == id)
             #expect(row.editedAt == 5 + Int64(index))
             #expect(try bench.rows("SELECT count(*) FROM large_body") == [[size > 1_024 ? "1" : "0"]])
-            #expect(bench.store.totals.unsentBytes == Int64(size) + 20)
+            #expect(bench.store.counts.totals.unsentBytes == Int64(size) + 20)
             #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 2])
         }
         try bench.reopen(clean: false)
         #expect(try bench.row(1)?.body == bytes(1))
-        #expect(bench.store.totals.unsentBytes == 21)
+        #expect(bench.store.counts.totals.unsentBytes == 21)
     }
 
     @Test func R4_a_deleted_message_leaves_no_row() throws {
         let bench = try StoreBench()
         let row = try bench.add("ana", bytes(5_000), id: "mine")
         try bench.transaction { store in
-            try store.begin(attempt: 1, of: 1, at: 1)
+            try store.attempts.begin(attempt: 1, of: 1, at: 1)
             let line = Attempt(
                 number: 1, startedAt: 1, duration: 1, result: .retry, kind: .server, code: 1, text: "secret", arrival: .perhaps)
             try store.write(line, of: 1)

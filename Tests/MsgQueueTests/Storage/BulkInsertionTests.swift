@@ -62,10 +62,10 @@ import Testing
             rows = try insert(drafts, bulk)
         }
         for draft in drafts { try single.add(draft.conversation, draft.body, id: draft.id, metadata: draft.metadata) }
-        try single.transaction { try $0.fold() }
+        try single.transaction { try $0.counts.fold() }
         try check(bulk, rows, drafts)
         for bench in [bulk, single] {
-            #expect(bench.store.totals == single.store.totals)
+            #expect(bench.store.counts.totals == single.store.counts.totals)
             #expect(bench.store.state.unfoldedRows == 0)
         }
         let counts = "SELECT * FROM conversation ORDER BY name"
@@ -76,14 +76,14 @@ import Testing
         #expect(report.isSound && report.whole == UInt64(count + 3), "\(report.text)")
         try bulk.reopen()
         try check(bulk, rows, drafts)
-        #expect(bulk.store.totals == single.store.totals)
+        #expect(bulk.store.counts.totals == single.store.counts.totals)
     }
 
     @Test func Q3_nothing_of_a_bulk_insertion_stays_after_an_error() throws {
         struct Refusal: Error {}
         let bench = try StoreBench()
         try bench.add("a", [1])
-        let before = (bench.store.totals, bench.store.state.lastSequence)
+        let before = (bench.store.counts.totals, bench.store.state.lastSequence)
         #expect(throws: Refusal.self) {
             try bench.transaction { store in
                 try store.beginBulk()
@@ -91,10 +91,10 @@ import Testing
                 throw Refusal()
             }
         }
-        #expect(bench.store.totals == before.0 && bench.store.state.lastSequence == before.1)
+        #expect(bench.store.counts.totals == before.0 && bench.store.state.lastSequence == before.1)
         #expect(try bench.rows("SELECT count(*) FROM message") == [["1"]])
         try bench.add("a", [2])
-        #expect(try bench.store.counts(of: "a").queued == 2)
+        #expect(try bench.store.counts.counts(of: "a").queued == 2)
         #expect(try bench.store.queue.queued(after: 0, limit: 10).count == 2)
     }
 }

@@ -22,9 +22,9 @@ import Testing
     private func check(_ bench: StoreBench, _ names: [Name], _ what: String) throws {
         let expected = try recount(bench)
         let total = expected.values.reduce(Counts(), +)
-        #expect(bench.store.totals == total, "\(what)")
+        #expect(bench.store.counts.totals == total, "\(what)")
         for name in names {
-            #expect(try bench.store.counts(of: name) == expected[hex(name)] ?? Counts(), "\(what), \(name.text)")
+            #expect(try bench.store.counts.counts(of: name) == expected[hex(name)] ?? Counts(), "\(what), \(name.text)")
         }
     }
 
@@ -88,7 +88,7 @@ import Testing
             }
         }
         try check(bench, ["ana"], "after the rollback")
-        #expect(bench.store.totals.queued == 4)
+        #expect(bench.store.counts.totals.queued == 4)
         try bench.store.foldNow()
         try check(bench, ["ana"], "after the next fold")
         try bench.add("ana")
@@ -101,8 +101,8 @@ import Testing
         let (composed, decomposed): (Name, Name) = ("caf\u{e9}", "cafe\u{301}")
         try bench.add(composed, [1])
         try bench.add(decomposed, [1, 2])
-        #expect(try bench.store.counts(of: composed).unsentBytes == 1)
-        #expect(try bench.store.counts(of: decomposed).unsentBytes == 2)
+        #expect(try bench.store.counts.counts(of: composed).unsentBytes == 1)
+        #expect(try bench.store.counts.counts(of: decomposed).unsentBytes == 2)
         let removed = try bench.transaction { try $0.deleteUnsent(of: composed) }
         #expect(removed == 1)
         #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.conversation) == [decomposed])
@@ -112,7 +112,7 @@ import Testing
         let bench = try StoreBench()
         for _ in 0..<600 { try bench.add("ana") }
         try bench.transaction { store in
-            try store.begin(attempt: 1, of: 5, at: 1)
+            try store.attempts.begin(attempt: 1, of: 5, at: 1)
             let row = try #require(try store.row(at: 6, .none))
             var progress = row.progress
             progress.status = .sent
@@ -144,7 +144,7 @@ import Testing
         try bench.transaction { _ in for number in 0..<3_000 { _ = try bench.insert(Name("c\(number)"), [1, 2]) } }
         try bench.store.foldNow()
         try bench.reopen(clean: false)
-        #expect(bench.store.totals.queued == 3_000 && bench.store.totals.unsentBytes == 6_000)
+        #expect(bench.store.counts.totals.queued == 3_000 && bench.store.counts.totals.unsentBytes == 6_000)
         #expect(try bench.store.differences() == [])
     }
 }

@@ -57,11 +57,11 @@ import Testing
         let bench = try damaged("UPDATE message SET body = x'00' WHERE seq = 2")
         try bench.transaction { try $0.markDamaged(2) }
         #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
-        #expect(bench.store.totals.queued == 2)
-        #expect(bench.store.totals.failed == 1)
+        #expect(bench.store.counts.totals.queued == 2)
+        #expect(bench.store.counts.totals.failed == 1)
         let row = try #require(try bench.store.row(at: 2, .outline))
         try bench.transaction { try $0.delete(row) }
-        #expect(bench.store.totals.failed == 0)
+        #expect(bench.store.counts.totals.failed == 0)
         #expect(try bench.row(2) == nil)
     }
 
@@ -94,7 +94,7 @@ import Testing
         do { try PlainDatabase(bench.directory.store).rows(state.update) }
         try bench.reopen()
         #expect(bench.store.repair?.contains("the table state") == true)
-        #expect(bench.store.totals.queued == 3)
+        #expect(bench.store.counts.totals.queued == 3)
         #expect(try bench.add("ana", [2]).sequence > 3)
         for newestFirst in [true, false] {
             var filter = Filter()
@@ -145,13 +145,13 @@ import Testing
         try bench.reopen()
         #expect(refusal { _ = try bench.row(2) } == .corrupt)
         try bench.transaction { try $0.markDamaged(2) }
-        #expect(bench.store.totals.queued == 2)
-        #expect(bench.store.totals.failed == 1)
+        #expect(bench.store.counts.totals.queued == 2)
+        #expect(bench.store.counts.totals.failed == 1)
         #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
         let row = try #require(try bench.store.row(at: 2, .outline))
         try bench.transaction { try $0.deleteAsked(row, now: 1) }
         #expect(try bench.row(2) == nil)
-        #expect(bench.store.totals.failed == 0)
+        #expect(bench.store.counts.totals.failed == 0)
     }
 
     @Test(arguments: ["id = CAST(id AS BLOB)", "conversation = CAST(conversation AS BLOB)", "indexed = NULL", "attempts = NULL"])

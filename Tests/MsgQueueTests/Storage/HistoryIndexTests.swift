@@ -36,7 +36,7 @@ import Testing
         }
 
         func begin(_ row: Row) throws {
-            try bench.store.begin(attempt: row.progress.attempts + 1, of: row.sequence, at: bench.now)
+            try bench.store.attempts.begin(attempt: row.progress.attempts + 1, of: row.sequence, at: bench.now)
             inFlight.append(row.sequence)
         }
 
@@ -73,7 +73,7 @@ import Testing
                 try store.update(row, to: progress)
             case 9:
                 if let row = try pick(StoredStatus.allCases) { try store.delete(row) }
-            case 10: try store.fold()
+            case 10: try store.counts.fold()
             default:
                 _ = try store.prune(keepCount: 12, keepSince: nil, forgetBefore: 0, now: bench.now, damaged: { _ in })
             }
@@ -132,8 +132,8 @@ import Testing
             if round % 20 == 19 {
                 // The attempts in flight are interrupted, as after a crash.
                 try scene.bench.reopen(clean: round % 40 == 39)
-                for attempt in try scene.bench.store.interrupted() where scene.inFlight.contains(attempt.sequence) {
-                    try scene.bench.transaction { try $0.removeInFlight(attempt.sequence) }
+                for attempt in try scene.bench.store.attempts.interrupted() where scene.inFlight.contains(attempt.sequence) {
+                    try scene.bench.transaction { try $0.attempts.removeInFlight(attempt.sequence) }
                 }
                 scene.inFlight = []
                 try scene.check()
@@ -207,7 +207,7 @@ import Testing
         let scene = try Scene(3)
         let rows = try scene.bench.transaction { store in
             let rows = try (0..<4).map { _ in try scene.bench.insert("a") }
-            try store.fold()
+            try store.counts.fold()
             return rows
         }
         try scene.bench.transaction { store in
@@ -219,18 +219,18 @@ import Testing
                 try store.end(row, Resolution(fate: .sent, progress: progress))
             }
         }
-        #expect(try scene.bench.store.interrupted().map(\.sequence) == rows[2...].map(\.sequence))
+        #expect(try scene.bench.store.attempts.interrupted().map(\.sequence) == rows[2...].map(\.sequence))
         _ = try scene.bench.rows("DELETE FROM in_flight WHERE seq = \(rows[0].sequence) OR seq = \(rows[2].sequence)")
         _ = try scene.bench.rows("INSERT INTO in_flight VALUES(\(rows[2].sequence), 1, 1)")
         try scene.bench.transaction { try $0.history.settle() }
-        #expect(try scene.bench.store.interrupted().map(\.sequence) == rows[2...].map(\.sequence))
+        #expect(try scene.bench.store.attempts.interrupted().map(\.sequence) == rows[2...].map(\.sequence))
     }
 
     @Test func H3_a_check_reports_an_index_that_lacks_a_message() throws {
         let scene = try Scene(3)
         try scene.bench.transaction { store in
             let rows = try (0..<20).map { _ in try scene.bench.insert("a") }
-            try store.fold()
+            try store.counts.fold()
             for row in rows {
                 try scene.begin(row)
                 try scene.end(row.sequence)

@@ -14,8 +14,8 @@ import Testing
         let row = try bench.add()
         try bench.transaction { store in for number in 1...5 { try store.write(line(UInt32(number)), of: 1) } }
         try bench.reopen(clean: false)
-        #expect(try bench.store.attempts(of: row) == (1...5).map { line($0) })
-        #expect(try bench.store.lastAttempt(of: 1) == line(5))
+        #expect(try bench.store.attempts.list(of: row) == (1...5).map { line($0) })
+        #expect(try bench.store.attempts.last(of: 1) == line(5))
     }
 
     @Test func X2_a_success_is_the_last_attempt() throws {
@@ -32,7 +32,7 @@ import Testing
             try store.write(line(1), of: 1)
             try store.update(row, to: progress)
         }
-        let ledger = try bench.store.attempts(of: try #require(try bench.row(1)))
+        let ledger = try bench.store.attempts.list(of: try #require(try bench.row(1)))
         #expect(ledger.map(\.number) == [1, 2])
         #expect(
             ledger.last
@@ -49,7 +49,7 @@ import Testing
         try bench.transaction { store in
             for number in UInt32(1)...1_010 { try store.write([7, 20].contains(number) ? interrupted(number) : line(number), of: 1) }
         }
-        #expect(try bench.store.attempts(of: row).map(\.number) == [1, 2, 3, 4, 20] + Array(951...1_010))
+        #expect(try bench.store.attempts.list(of: row).map(\.number) == [1, 2, 3, 4, 20] + Array(951...1_010))
         // A store of an earlier build may have more.
         try bench.transaction { _ in
             _ = try bench.rows(
@@ -57,7 +57,7 @@ import Testing
             )
         }
         try bench.transaction { try $0.write(line(1_011), of: 1) }
-        #expect(try bench.store.attempts(of: row).map(\.number) == [1, 2, 3, 4, 20] + Array(952...1_011))
+        #expect(try bench.store.attempts.list(of: row).map(\.number) == [1, 2, 3, 4, 20] + Array(952...1_011))
     }
 
     @Test func X2_F6_rooms_of_the_ledger() {
@@ -78,6 +78,6 @@ import Testing
         try bench.transaction { try $0.write(line(1, String(repeating: "x", count: 100_000)), of: 1) }
         // Each of these characters has four bytes.
         try bench.transaction { try $0.write(line(2, String(repeating: "🐟", count: 200)), of: 1) }
-        #expect(try bench.store.attempts(of: row).map(\.text.utf8.count) == [511, 508])
+        #expect(try bench.store.attempts.list(of: row).map(\.text.utf8.count) == [511, 508])
     }
 }

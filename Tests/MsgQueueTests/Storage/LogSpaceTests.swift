@@ -137,7 +137,7 @@ import Testing
         #expect(FileBytes.find(secret, in: try FileBytes.read(bench.directory.store)) == nil)
         try bench.reopen()
         #expect(try bench.rows("PRAGMA integrity_check") == [["ok"]])
-        #expect(bench.store.totals.queued == (isDeletedBefore ? 300 : 0))
+        #expect(bench.store.counts.totals.queued == (isDeletedBefore ? 300 : 0))
         bench.close()
     }
 
@@ -148,7 +148,7 @@ import Testing
         for _ in 0..<6 {
             try bench.transaction { try $0.vacuumStep(pages: 16) }
             try bench.reopen(clean: false)
-            #expect(bench.store.loss == nil && bench.store.totals.queued == 200)
+            #expect(bench.store.loss == nil && bench.store.counts.totals.queued == 200)
             for row in rows[400...] { #expect(try bench.row(row.sequence)?.body.count == 900) }
         }
         bench.close()
@@ -164,7 +164,7 @@ import Testing
         #expect(!bench.store.canVacuumInSteps)
         try bench.reopen()
         #expect(bench.store.canVacuumInSteps == (deleted == 700))
-        #expect(bench.store.totals.queued == Int64(900 - deleted))
+        #expect(bench.store.counts.totals.queued == Int64(900 - deleted))
         for row in rows[deleted...] { #expect(try bench.row(row.sequence)?.body.count == 900) }
         #expect(try bench.rows("PRAGMA integrity_check") == [["ok"]])
     }
@@ -176,7 +176,7 @@ import Testing
         bench.store.scrub()
         bench.close(clean: false)
         try bench.reopen()
-        #expect(bench.store.totals.queued == 1 && bench.store.loss == nil)
+        #expect(bench.store.counts.totals.queued == 1 && bench.store.loss == nil)
     }
 
     @Test(arguments: [0, 1, 40])
@@ -193,7 +193,7 @@ import Testing
         #expect(report.isSound && report.whole == UInt64(19 + more), "\(report.text)")
         try bench.reopen()
         #expect(bench.store.loss == nil)
-        #expect(bench.store.totals.queued == Int64(19 + more))
+        #expect(bench.store.counts.totals.queued == Int64(19 + more))
         for number in 0..<more { #expect(try bench.row(Int64(21 + number))?.body == [UInt8(number)]) }
     }
 }

@@ -36,7 +36,7 @@ import Testing
                     bench.now += random.int64(0...10)
                     queued.append(try bench.insert("a"))
                 }
-                if random.int(0...1) == 0 { try store.fold() }
+                if random.int(0...1) == 0 { try store.counts.fold() }
                 for _ in 0..<random.int(0...80) where !queued.isEmpty {
                     let row = queued.remove(at: random.int(0...queued.count - 1))
                     bench.now += random.int64(0...10)
@@ -75,7 +75,7 @@ import Testing
         for _ in 0..<30 {
             try bench.transaction { store in
                 let rows = try (0..<random.int(0...60)).map { _ in try bench.insert(Name("c\(random.int(0...7))")) }
-                if random.int(0...2) > 0 { try store.fold() }
+                if random.int(0...2) > 0 { try store.counts.fold() }
                 for row in rows {
                     try send(bench, row, at: bench.now)
                     all.append(row.sequence)
@@ -100,11 +100,11 @@ import Testing
         while try prune(16) == .hasMore {}
         let left = try history()
         if deletes { #expect(left.count <= keep) } else { #expect(left == all.suffix(Int(keep))) }
-        #expect(bench.store.totals.history == Int64(left.count))
+        #expect(bench.store.counts.totals.history == Int64(left.count))
         try bench.transaction { store in
             try store.history.settle()
             #expect(try store.differences() == [])
-            #expect(try store.sumOfConversations() + store.counters.unfolded.values.reduce(Counts(), +) == store.totals)
+            #expect(try store.counts.sum() + store.counts.counters.unfolded.values.reduce(Counts(), +) == store.counts.totals)
         }
     }
 
@@ -116,13 +116,13 @@ import Testing
                     let row = try bench.insert("a")
                     if part % 2 == 1 { try send(bench, row, at: bench.now) }
                 }
-                try store.fold()
+                try store.counts.fold()
             }
         }
         #expect(try prune(bench, since: bench.now - 1_000).steps == 1)
         bench.now += 3_600_000
         #expect(try prune(bench, since: bench.now - 7_200_000).steps == 1)
-        #expect(bench.store.totals.sent == 1_000)
+        #expect(bench.store.counts.totals.sent == 1_000)
     }
 
     @Test func H2_ids_of_removed_messages_are_remembered_without_loss() throws {
@@ -218,12 +218,12 @@ import Testing
         let bench = try StoreBench()
         let rows = try bench.transaction { store in
             let rows = try (0..<10).map { _ in try bench.insert("a") }
-            try store.fold()
+            try store.counts.fold()
             return rows
         }
         try bench.transaction { store in
             for row in rows {
-                try store.begin(attempt: 1, of: row.sequence, at: bench.now)
+                try store.attempts.begin(attempt: 1, of: row.sequence, at: bench.now)
                 var progress = row.progress
                 (progress.status, progress.attempts, progress.sentAt) = (.sent, 1, bench.now)
                 try store.end(row, Resolution(fate: .sent, progress: progress))
@@ -231,7 +231,7 @@ import Testing
         }
         #expect(bench.store.history.unsettled.count == 10)
         try prune(bench, since: bench.now + 1)
-        #expect(bench.store.totals == Counts() && bench.store.history.unsettled.isEmpty)
+        #expect(bench.store.counts.totals == Counts() && bench.store.history.unsettled.isEmpty)
         for table in ["message", "in_flight", "history", "history_in"] {
             #expect(try bench.rows("SELECT count(*) FROM \(table)") == [["0"]], "\(table)")
         }

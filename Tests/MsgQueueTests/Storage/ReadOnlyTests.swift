@@ -21,7 +21,7 @@ import Testing
     func D16_a_store_is_read_and_not_changed(clean: Bool) throws {
         let bench = try StoreBench()
         for number in 1...9 { try bench.add("ana", Array("message \(number)".utf8), id: "m\(number)") }
-        try bench.transaction { try $0.begin(attempt: 1, of: 3, at: 5) }
+        try bench.transaction { try $0.attempts.begin(attempt: 1, of: 3, at: 5) }
         bench.close(clean: clean)
         let before = try files(bench.directory)
         let queue = try MessageQueue(path: bench.directory.store, options: readOnly)

@@ -181,8 +181,8 @@ import Testing
         #expect(try bench.rows(sql) == [["402", "402", "403", "404", "405", "406", "407", "408", "1"]])
         var expected = delta
         expected.queued = 402
-        #expect(try bench.store.counts(of: "ana") == expected)
-        #expect(try bench.store.sumOfConversations() == expected)
+        #expect(try bench.store.counts.counts(of: "ana") == expected)
+        #expect(try bench.store.counts.sum() == expected)
     }
 
     @Test func every_flag_has_its_own_bit() {
@@ -224,14 +224,14 @@ import Testing
             progress.status = from
             try bench.transaction { _ in try bench.move(row, to: progress) }
             let stored = try #require(try bench.row(1))
-            let counts = bench.store.totals
+            let counts = bench.store.counts.totals
             progress.status = to
             let code = refusal { try bench.transaction { try $0.update(stored, to: progress) } }
             let isAllowed = from == to || StatusRule.allowsInOneCommit(from, to)
             #expect(code == (isAllowed && to != .sending ? nil : .internal), "\(from) to \(to)")
             guard code != nil else { continue }
             #expect(try bench.row(1)?.progress == stored.progress)
-            #expect(bench.store.totals == counts)
+            #expect(bench.store.counts.totals == counts)
         }
     }
 

@@ -48,7 +48,7 @@ import Testing
                     }
                     try bench.move(old, to: progress)
                 }
-                if folded { try store.fold() }
+                if folded { try store.counts.fold() }
             }
             for row in rows { expected[row.id] = try bench.row(row.sequence) }
             bench.close(clean: clean)
@@ -84,7 +84,7 @@ import Testing
                 guard let sequence = try store.sequence(of: id) else { continue }
                 let row = try #require(try store.row(at: sequence, .whole))
                 #expect(Same(row) == Same(expected))
-                let attempts = try store.attempts(of: row).filter { $0.result == .rejected }.map(\.number)
+                let attempts = try store.attempts.list(of: row).filter { $0.result == .rejected }.map(\.number)
                 #expect(attempts == (row.progress.status == .failed ? [1, 2] : []) || !ledgerToo)
                 ids.insert(id)
             }
@@ -305,7 +305,7 @@ import Testing
         let scene = try Scene(10)
         try scene.bench.reopen()
         try scene.bench.transaction { store in
-            try store.begin(attempt: 1, of: 4, at: 99)
+            try store.attempts.begin(attempt: 1, of: 4, at: 99)
             try store.recentIDs.add("gone", of: 1, isReceived: false, now: Int64.max / 2)
         }
         scene.bench.close(clean: false)
@@ -351,7 +351,7 @@ import Testing
     func D15_pages_that_lead_to_the_same_rows_again_are_read_once(table: String, areRowsDamaged: Bool) throws {
         let bench = try StoreBench()
         for _ in 0..<4 { try bench.add("ana", [1]) }
-        try bench.transaction { store in for number in 1...4 { try store.begin(attempt: 1, of: Int64(number), at: 1) } }
+        try bench.transaction { store in for number in 1...4 { try store.attempts.begin(attempt: 1, of: Int64(number), at: 1) } }
         bench.close()
         let path = bench.directory.store
         if areRowsDamaged { try PlainDatabase(path).rows("UPDATE message SET state_hash = state_hash + 1") }

@@ -120,8 +120,8 @@ extension Store {
 extension Store {
     /// Deletes the queued and failed messages of one conversation or of all, as `clear` does, in the open transaction. Returns their number.
     func deleteUnsent(of conversation: Name?) throws -> Int {
-        try fold()
-        let sending = Set(try interrupted().map(\.sequence))
+        try counts.fold()
+        let sending = Set(try attempts.interrupted().map(\.sequence))
         var filter = Filter(conversation: conversation?.text, statuses: [StatusSet(.queued), StatusSet(.failed)], withoutBodies: true)
         var removed = 0
         while true {

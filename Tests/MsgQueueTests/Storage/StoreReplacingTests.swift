@@ -22,7 +22,7 @@ import Testing
         try bench.add("a", [1])
         let old = try bench.transaction { _ in try insert(bench, "k", [UInt8](repeating: 1, count: sizes.0)) }
         try bench.transaction { store in
-            if isFolded { try store.fold() }
+            if isFolded { try store.counts.fold() }
             try store.write(
                 Attempt(number: 1, startedAt: 1, duration: 1, result: .retry, kind: .server, code: 1, text: "", arrival: .no),
                 of: old.sequence)
@@ -34,16 +34,16 @@ import Testing
         let row = try #require(try bench.row(new.sequence))
         #expect(row.id == new.id && row.body == [UInt8](repeating: 2, count: sizes.1) && row.replaceKey == "k")
         #expect(try bench.store.queue.queued(withKey: "k", in: "a") == [old.sequence])
-        #expect(try bench.store.lastAttempt(of: new.sequence) == nil)
+        #expect(try bench.store.attempts.last(of: new.sequence) == nil)
         #expect(try !bench.store.contains(old.id) && bench.store.recentIDs.isReceived(old.id, since: 0) == false)
-        #expect(bench.store.totals.queued == 3 && bench.store.totals.unsentBytes == Int64(sizes.1 + 2))
-        #expect(try bench.store.counts(of: "a") == bench.store.totals)
+        #expect(bench.store.counts.totals.queued == 3 && bench.store.counts.totals.unsentBytes == Int64(sizes.1 + 2))
+        #expect(try bench.store.counts.counts(of: "a") == bench.store.counts.totals)
         #expect(try bench.rows("SELECT count(*) FROM large_body") == [[sizes.1 > 1_024 ? "1" : "0"]])
         bench.close(clean: false)
         let report = try MessageQueue.check(path: bench.directory.store)
         #expect(report.isSound && report.whole == 3, "\(report.text)")
         try bench.reopen()
-        #expect(bench.store.totals.queued == 3 && bench.store.totals.unsentBytes == Int64(sizes.1 + 2))
+        #expect(bench.store.counts.totals.queued == 3 && bench.store.counts.totals.unsentBytes == Int64(sizes.1 + 2))
     }
 
     /// Otherwise a page by time reads past all replaced messages.
@@ -72,7 +72,7 @@ import Testing
         struct Refusal: Error {}
         let bench = try StoreBench()
         let old = try bench.transaction { _ in try insert(bench, "k", [1, 2, 3]) }
-        let before = bench.store.totals
+        let before = bench.store.counts.totals
         let found = try #require(try replaceable(bench, old))
         #expect(throws: Refusal.self) {
             try bench.transaction { _ in
@@ -80,7 +80,7 @@ import Testing
                 throw Refusal()
             }
         }
-        #expect(bench.store.totals == before)
+        #expect(bench.store.counts.totals == before)
         #expect(try bench.row(old.sequence)?.body == [1, 2, 3])
         #expect(try bench.store.recentIDs.isReceived(old.id, since: 0) == nil)
     }

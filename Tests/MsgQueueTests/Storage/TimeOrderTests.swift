@@ -221,7 +221,7 @@ import Testing
         }
         // As layout 2 had them.
         try bench.transaction { store in
-            try store.fold()
+            try store.counts.fold()
             try store.database.execute("UPDATE message SET time_at = 0")
             try store.times.arrange()
         }

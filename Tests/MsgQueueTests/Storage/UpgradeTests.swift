@@ -61,10 +61,10 @@ import Testing
                     (progress.status, progress.attempts, progress.sentAt) = row.sequence % 3 == 1 ? (.sent, 1, 7) : (.failed, 2, 0)
                     try bench.move(old, to: progress)
                 }
-                try store.fold()
+                try store.counts.fold()
             }
             for row in rows { expected[row.sequence] = try bench.row(row.sequence) }
-            counts = bench.store.totals
+            counts = bench.store.counts.totals
             // A clean close would write to the tables of the history.
             bench.close(clean: false)
         }
@@ -79,7 +79,7 @@ import Testing
             }
             let store = try Store(path: path, options: UpgradeTests.readOnly)
             for sequence in 1...store.state.lastSequence { expected[sequence] = try store.row(at: sequence, .whole) }
-            counts = store.totals
+            counts = store.counts.totals
             store.close(clean: false)
         }
 
@@ -184,7 +184,7 @@ import Testing
         }
 
         func check(_ store: Store) throws {
-            #expect(store.totals == counts)
+            #expect(store.counts.totals == counts)
             for (sequence, row) in expected {
                 let found = try store.row(at: sequence, .whole)
                 #expect(found?.id == row.id && found?.body == row.body && found?.progress.status == row.progress.status)
