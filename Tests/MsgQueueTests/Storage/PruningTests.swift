@@ -150,7 +150,7 @@ import Testing
         // A message with the same id is removed again.
         try bench.transaction { try $0.recentIDs.add(own, of: 7, isReceived: true, now: 5_000) }
         #expect(try bench.store.recentIDs.isReceived(own, since: 5_000) == true)
-        while try bench.transaction({ try $0.forgetRecent(before: 1_003, limit: 1) }) {}
+        while try bench.transaction({ try $0.recentIDs.forget(before: 1_003, limit: 1) }) {}
         for (index, name) in names.enumerated() {
             #expect(try (bench.store.recentIDs.isReceived(name, since: 0) != nil) == (index == 0 || index >= 3), "\(name)")
         }
@@ -179,7 +179,7 @@ import Testing
             INSERT INTO recent_own VALUES(-9223372036854775808, 0, 0, 0), (3, 1, -1, 0), (1099511627775, 3, 9223372036854775807, 5),
             (9223372036854775807, -1, -1, 9223372036854775807)
             """)
-        while try bench.transaction({ try $0.forgetRecent(before: 1_000, limit: 1) }) {}
+        while try bench.transaction({ try $0.recentIDs.forget(before: 1_000, limit: 1) }) {}
         #expect(try bench.store.recentIDs.isReceived(own, since: 5_000) == false)
         try bench.reopen()
         #expect(try bench.store.recentIDs.isReceived(own, since: 5_000) == false)
@@ -203,13 +203,13 @@ import Testing
         }
         var calls = 0
         while try bench.rows("SELECT count(*) FROM recent_own") != [["1000"]] {
-            _ = try bench.transaction { try $0.forgetRecent(before: 2_000, limit: 128) }
+            _ = try bench.transaction { try $0.recentIDs.forget(before: 2_000, limit: 128) }
             calls += 1
             try #require(calls < 100)
         }
         #expect(try bench.rows("SELECT DISTINCT gone_at FROM recent_own") == [["2000"]])
         let commits = bench.store.commits
-        for _ in 0..<10 { #expect(try !bench.transaction { try $0.forgetRecent(before: 2_000, limit: 128) }) }
+        for _ in 0..<10 { #expect(try !bench.transaction { try $0.recentIDs.forget(before: 2_000, limit: 128) }) }
         #expect(bench.store.commits == commits, "a call that forgets nothing changes no file")
     }
 
