@@ -206,6 +206,31 @@ TEST(T6_tables_of_other_schemas_do_not_take_the_place_of_the_outbox) {
   end(&scene, &shop);
 }
 
+TEST(T6_a_database_in_utf_16_is_read) {
+  struct scene scene;
+  struct shop shop;
+  scene_begin_open(&scene);
+  snprintf(shop.path, sizeof shop.path, "%s", scene_file(&scene, "wide.db"));
+  REQUIRE(sqlite3_open(shop.path, &shop.database) == SQLITE_OK);
+  shop_run(&shop, "PRAGMA encoding = 'UTF-16'");
+  shop_run(&shop, msgq_outbox_schema());
+  const msgq_pair pair = { "k\xc3\xa9y", "\xf0\x9f\x98\x80" };
+  msgq_draft draft = draft_of("m\xc3\xa9", "\xe6\x97\xa5");
+  draft.metadata = &pair;
+  draft.metadata_count = 1;
+  REQUIRE_OK(msgq_outbox_put(shop.database, &draft, NULL));
+  CHECK_NUMBER(1, collect(&scene, &shop));
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene.queue, "m\xc3\xa9", &message));
+  CHECK_TEXT("\xe6\x97\xa5", message->conversation);
+  CHECK(message->body_size == 3 && memcmp(message->body, "m\xc3\xa9", 3) == 0);
+  REQUIRE(message->metadata_count == 1);
+  CHECK_TEXT("\xf0\x9f\x98\x80", message->metadata[0].value);
+  msgq_message_free(message);
+  CHECK_NUMBER(0, rows(&shop));
+  end(&scene, &shop);
+}
+
 TEST(T6_a_database_that_can_only_be_read_is_left_as_it_is) {
   struct scene scene;
   struct shop shop;

@@ -636,12 +636,13 @@ static msgq_result read_row(sqlite3 *db, sqlite3_stmt *statement, struct row *ro
   const char *id = text_of(statement, column_id, &id_size);
   const char *conversation = text_of(statement, column_conversation, &conversation_size);
   const char *key = text_of(statement, column_replace_key, &key_size);
+  /* The types, before a value is converted. */
+  int metadata_type = sqlite3_column_type(statement, column_metadata);
+  int body_type = sqlite3_column_type(statement, column_body);
   const void *metadata = sqlite3_column_blob(statement, column_metadata);
   size_t metadata_size = (size_t)sqlite3_column_bytes(statement, column_metadata);
   const void *body = sqlite3_column_blob(statement, column_body);
   size_t body_size = (size_t)sqlite3_column_bytes(statement, column_body);
-  int metadata_type = sqlite3_column_type(statement, column_metadata);
-  int body_type = sqlite3_column_type(statement, column_body);
   if ((sqlite3_errcode(db) & 0xff) == SQLITE_NOMEM)
     return fail_sqlite(db, SQLITE_NOMEM, "the outbox");
   row->refused =

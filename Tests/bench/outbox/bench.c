@@ -30,12 +30,12 @@ static void must(bool holds, const char *what) {
 
 static void run(sqlite3 *database, const char *sql) { must(sqlite3_exec(database, sql, NULL, NULL, NULL) == SQLITE_OK, sql); }
 
-/* What a host would write itself. */
+/* The same row, as a host would write it itself. */
 static void bare(sqlite3 *database, const char *id, const char *body) {
+  static const char sql[] = "INSERT INTO msgq_outbox(id, conversation, body, metadata, not_before_ms, expires_at_ms, time_ms, priority, replace_key, "
+                            "unmetered_only) VALUES(?1, 'ana', ?3, NULL, NULL, NULL, ?2, 0, NULL, 0)";
   sqlite3_stmt *statement = NULL;
-  must(sqlite3_prepare_v2(database, "INSERT INTO msgq_outbox(id, conversation, time_ms, body) VALUES(?1, 'ana', ?2, ?3)", -1, &statement, NULL) ==
-           SQLITE_OK,
-       "prepare");
+  must(sqlite3_prepare_v2(database, sql, -1, &statement, NULL) == SQLITE_OK, "prepare");
   sqlite3_bind_text(statement, 1, id, -1, SQLITE_STATIC);
   sqlite3_bind_int64(statement, 2, 1700000000000);
   sqlite3_bind_blob(statement, 3, body, body_size, SQLITE_STATIC);
