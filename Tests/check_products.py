@@ -1,5 +1,6 @@
-"""Builds products on a machine without libcurl, as a package manager would: MsgQueue and MsgQueueOutbox need nothing of it
-and print no warning, MsgQueueHTTP says what to install. MsgQueue is built by the commands in README.md that make its documentation.
+"""Builds products on a machine without libcurl, as a package manager would: MsgQueue and MsgQueueOutbox need nothing
+of it and print no warning, MsgQueueHTTP says what to install. MsgQueue is built by the commands in README.md that make
+its documentation.
 
     python3 Tests/check_products.py
 

@@ -39,9 +39,8 @@ import Testing
         let outbox = Outbox(connection: host.handle, sqlite: .watched)
         try host.order(["a"], outbox)
         try host.run("PRAGMA synchronous=\(level)")
-        let queue = try directory.queue()
-        var (commits, sizes, levels) = ([0], [Int](), [String]())
-        commits = []
+        let queue = try directory.queue { $0.limitMessages = 1 }
+        var (commits, sizes, levels) = ([Int](), [Int](), [String]())
         let watcher = Watcher { sql in
             guard sql == "COMMIT" else { return }
             levels += try host.column("PRAGMA synchronous")
@@ -63,9 +62,10 @@ import Testing
 
         // An error changes that no more than a success.
         try host.order(["b"], outbox)
+        #expect(failure { try outbox.collect(into: queue) }?.code == .full)
+        #expect(try host.column("PRAGMA synchronous") == ["\(level)"] && sqlite3_get_autocommit(host.handle) == 1)
         try await queue.close()
         #expect(failure { try outbox.collect(into: queue) }?.code == .closed)
-        #expect(try host.column("PRAGMA synchronous") == ["\(level)"] && sqlite3_get_autocommit(host.handle) == 1)
     }
 
     @Test func T3_a_collect_that_finds_nothing_writes_nothing() async throws {
