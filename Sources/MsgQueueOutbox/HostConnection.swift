@@ -1,7 +1,7 @@
 import CSQLite
 import MsgQueue
 
-/// The host's connection. It is neither opened, closed nor hooked here, and every statement but one is finalized by the call that made it.
+/// The host's connection. It is neither opened, closed nor hooked here, and every statement is finalized by the call that made it.
 struct HostConnection {
     let handle: OpaquePointer
     let sqlite: Outbox.SQLite

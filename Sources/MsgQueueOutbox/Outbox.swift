@@ -3,10 +3,9 @@ import MsgQueue
 /// An outbox in the program's own SQLite database: a message is put in the transaction that writes what it belongs to, so that both exist or
 /// neither, and is collected into a queue later, exactly once. See <doc:MsgQueueOutbox>.
 ///
-/// It uses the connection of the program, and follows its rules for threads: call an outbox only where the connection may be used. It opens,
-/// closes and configures no database, and sets no hook. While it exists it has one prepared statement, so that `sqlite3_close` answers
-/// `SQLITE_BUSY`: release it first.
-public final class Outbox {
+/// It uses the connection of the program, and follows its rules for threads: call an outbox only where the connection may be used. It opens
+/// and closes no database, sets no hook, and keeps no statement.
+public struct Outbox {
     /// The rows and bytes that are read at a time.
     private static let (mostRows, mostBytes) = (1000, 16 << 20)
 
@@ -14,7 +13,6 @@ public final class Outbox {
     public static var schema: String { SQL.schema }
 
     private let connection: HostConnection
-    private var insertion: Statement?
 
     /// Creates an outbox over an open connection to the database, `sqlite3 *` in C. Reads and writes nothing.
     ///
@@ -40,14 +38,8 @@ public final class Outbox {
         let id =
             draft.id ?? MessageID.make(sequence: .random(in: 0...MessageID.sequenceCeiling), now: now, random: .random(in: 0 ... .max))
         let values = try queueCall { () throws(MessageQueue.Error) in try Row.values(draft, id: id, now: now) }
-        let statement: Statement
-        if let cached = insertion.take() { statement = cached } else { statement = try connection.prepare(SQL.insert) }
         let last = connection.lastInsertRowid
-        do throws(Error) { try statement.run(values) } catch {
-            insertion = consume statement
-            throw error
-        }
-        insertion = consume statement
+        try connection.run(SQL.insert, each: [values])
         guard connection.changes == 0 else {
             connection.restore(lastInsertRowid: last)
             return id
