@@ -25,7 +25,7 @@ final class Changes {
         try transactions.run(durable: true, room: title.isEmpty ? .kept : .inLog) { () throws(QueueError) in
             try store.titles.set(title, of: conversation)
         }
-        if isReplaced { store.scrub() }
+        if isReplaced { store.log.scrub() }
         events.countsChanged()
     }
 
@@ -50,11 +50,11 @@ final class Changes {
         let growth = change.growth(of: row)
         try room.checkFile(for: growth)
         // As a recorded message, more text has no part in the space that is reserved for sending.
-        if growth > 0 { try store.reserveSpace(for: growth) }
+        if growth > 0 { try store.log.reserveSpace(for: growth) }
         try transactions.run(durable: true, room: growth > 0 ? .inLog : .kept) { () throws(QueueError) in
             try store.replaceContent(of: row, by: change, now: context.ports.wall())
         }
-        store.scrub()
+        store.log.scrub()
         events.emit(.edited(id: row.id, conversation: row.conversation.text))
     }
 
@@ -77,7 +77,7 @@ final class Changes {
             }
         }
         context.core.scheduler.edited(row.sequence, row.conversation, bodySize: Int64(change.body.count))
-        store.scrub()
+        store.log.scrub()
         events.emit(.edited(id: row.id, conversation: row.conversation.text))
         events.countsChanged()
     }
@@ -88,7 +88,7 @@ final class Changes {
         try transactions.run(durable: true) { () throws(QueueError) in
             try store.deleteAsked(row, now: context.ports.wall())
         }
-        store.scrub()
+        store.log.scrub()
         writes.refreshBlock(row.conversation)
         context.core.scheduler.removed(row.sequence, row.conversation, context.ports.moment)
         events.emit(.deleted(id: id, conversation: row.conversation.text))

@@ -83,7 +83,7 @@ package final class DraftBatch {
     func prepare(_ check: (Int, BorrowedDraft) throws(QueueError) -> Void) throws(QueueError) {
         try forEach { index, draft throws(QueueError) in
             try check(index, draft)
-            needs.space = needs.space.addingClamped(Store.space(for: draft))
+            needs.space = needs.space.addingClamped(DiskSpace.needed(for: draft))
             needs.bytes = needs.bytes.addingClamped(Int64(draft.body.count))
             if draft.id != nil { needs.hasIDs = true }
             if draft.replaceKey != nil { needs.hasKeys = true }

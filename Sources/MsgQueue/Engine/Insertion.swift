@@ -105,11 +105,11 @@ final class Insertion {
         let isBulk = commands.reduce(0) { $0 + $1.drafts.count } >= Store.bulkThreshold
         do throws(QueueError) {
             try context.checkWritable()
-            try store.reserveSpace(for: space)
+            try store.log.reserveSpace(for: space)
             var isRepeated = false
             try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
                 // After the disk was found full a checkpoint has made space, but the reserve for these messages is lost.
-                if isRepeated { try store.reserveSpace(for: space) }
+                if isRepeated { try store.log.reserveSpace(for: space) }
                 isRepeated = true
                 changed = Changed()
                 if isBulk { try store.beginBulk() }

@@ -48,8 +48,8 @@ final class Maintenance {
 
     /// Plans to give back free space that the last session left, when the queue is opened.
     func findFreeSpace() throws(QueueError) {
-        guard store.canVacuumInSteps else { return }
-        let space = try store.space()
+        guard store.space.canVacuumInSteps else { return }
+        let space = try store.space.sizes()
         guard vacuum.pages(file: space.file, free: space.free) != nil else { return }
         vacuum.wait(context.ports.mono(), commits: store.commits)
     }
@@ -77,7 +77,7 @@ final class Maintenance {
     /// may be set.
     func deadline(_ writes: PendingWrites) -> Int64 {
         guard isPossible(writes) else { return checkDeadline }
-        if store.canVacuumInSteps { vacuum.note(commits: store.commits, at: context.ports.mono()) }
+        if store.space.canVacuumInSteps { vacuum.note(commits: store.commits, at: context.ports.mono()) }
         let now = clock.observe()
         if dueAt == Int64.max, store.recentIDs.mayExist { dueAt = now.mono + Self.interval }
         var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
@@ -230,12 +230,12 @@ final class Maintenance {
         // The commit of the attempt's outcome plans the next step.
         guard context.core.scheduler.flights.isEmpty, !context.hasStart else { return vacuum.end(commits: store.commits) }
         do throws(QueueError) {
-            let space = try store.space()
+            let space = try store.space.sizes()
             guard let pages = vacuum.pages(file: space.file, free: space.free) else {
-                if vacuum.isRunning { store.shortenFile() }
+                if vacuum.isRunning { store.log.shortenFile() }
                 return vacuum.end(commits: store.commits)
             }
-            try transactions.run(durable: false) { () throws(QueueError) in try store.vacuumStep(pages: pages) }
+            try transactions.run(durable: false) { () throws(QueueError) in try store.space.vacuumStep(pages: pages) }
             vacuum.ranStep(from: now, to: context.ports.mono(), commits: store.commits)
         } catch {
             vacuum.end(commits: store.commits)

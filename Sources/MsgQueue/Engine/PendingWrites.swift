@@ -248,7 +248,7 @@ final class PendingWrites {
         if error.isFull {
             isMakingRoom = true
             defer { isMakingRoom = false }
-            while store.freeSpace() {
+            while store.log.freeSpace() {
                 saveUnsaved()
                 if unsaved.isEmpty { return }
             }

@@ -128,7 +128,7 @@ final class QueueReader {
 
     func statistics() throws(QueueError) -> (Statistics, Counts) {
         var statistics = context.core.statistics.snapshot(ports.moment)
-        (statistics.fileBytes, statistics.freeBytes) = try store.fileSpace()
+        (statistics.fileBytes, statistics.freeBytes) = try store.space.fileSizes()
         statistics.oldestQueuedAt =
             try store.queue.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in try store.createdAt(found.head.sequence) } ?? 0
         return (statistics, writes.counts)

@@ -59,7 +59,7 @@ final class Recording {
             plan.results.append(result)
             guard result == .stored else { return }
             plan.count += 1
-            plan.space = plan.space.addingClamped(Store.space(for: draft))
+            plan.space = plan.space.addingClamped(DiskSpace.needed(for: draft))
             if let id = draft.id, drafts.count > 1 { ids.note(id) }
         }
         guard ids.search() else { return plan }
@@ -83,12 +83,12 @@ final class Recording {
     private func store(_ drafts: DraftBatch, _ plan: Plan) throws(QueueError) -> StoredBatch? {
         guard plan.count > 0 else { return nil }
         try room.checkFile(for: plan.space)
-        try store.reserveSpace(for: plan.space)
+        try store.log.reserveSpace(for: plan.space)
         let now = context.ports.moment
         var isRepeated = false
         let stored = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             // After the disk was found full a checkpoint has made space, but the reserve for these messages is lost.
-            if isRepeated { try store.reserveSpace(for: plan.space) }
+            if isRepeated { try store.log.reserveSpace(for: plan.space) }
             isRepeated = true
             if plan.count >= Store.bulkThreshold { try store.beginBulk() }
             let batch = StoredBatch(drafts, first: store.state.lastSequence + 1, now: now.wall, bits: idBits) { plan.results[$0] == .stored }

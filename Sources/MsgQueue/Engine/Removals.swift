@@ -103,7 +103,7 @@ final class Removals {
     private func removeTitle(_ removal: Removal) throws(QueueError) {
         guard case .conversation(let name) = removal.target, try store.titles.contains(name) else { return }
         try transactions.run(durable: true, room: .kept) { () throws(QueueError) in try store.titles.set("", of: name) }
-        store.scrub()
+        store.log.scrub()
         events.countsChanged()
     }
 
@@ -204,7 +204,7 @@ final class Removals {
             context.core.scheduler.endClear(of: name, isComplete: isComplete, now)
             isReported = isReported || isComplete
         }
-        if removal.count > 0 { store.scrub() }
+        if removal.count > 0 { store.log.scrub() }
         if isReported { events.emit(.cleared(conversation: removal.conversation?.text)) }
     }
 }

@@ -95,7 +95,7 @@ struct RoomMaker {
     }
 
     private func fileUse(_ need: RoomRule.Room) throws(QueueError) -> Int64 {
-        options.limitFileBytes > 0 ? try store.fileUse(adding: need.file) : 0
+        options.limitFileBytes > 0 ? try store.space.use(adding: need.file) : 0
     }
 
     /// Returns what the drafts need, without the messages that they replace.

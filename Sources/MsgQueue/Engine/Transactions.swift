@@ -49,7 +49,7 @@ final class Transactions {
                 return value
             } catch {
                 store.rollback()
-                if error.isFull, mayMakeRoom, store.freeSpace(usingReserve: room == .kept) { continue }
+                if error.isFull, mayMakeRoom, store.log.freeSpace(usingReserve: room == .kept) { continue }
                 mayMakeRoom = false
                 if error.isIndex, mayRebuildIndexes, maintenance.rebuildIndexes(error) {
                     mayRebuildIndexes = false
@@ -71,18 +71,18 @@ final class Transactions {
     // MARK: Durability
 
     /// The number of committed outcomes that are not durable.
-    var undurableOutcomes: Int { unflushed.since == store.flushes ? unflushed.outcomes : 0 }
+    var undurableOutcomes: Int { unflushed.since == store.log.flushes ? unflushed.outcomes : 0 }
 
     /// Runs a commit that contains `outcomes` outcomes, and counts those that it does not make durable.
     func counting(_ outcomes: Int, _ commit: () throws(QueueError) -> Void) throws(QueueError) {
-        let (before, since) = (undurableOutcomes, store.flushes)
+        let (before, since) = (undurableOutcomes, store.log.flushes)
         try commit()
         unflushed = (before + outcomes, since)
     }
 
     /// Makes the commits of a call of several steps durable.
     func flush() throws(QueueError) {
-        do throws(QueueError) { try store.flush() } catch {
+        do throws(QueueError) { try store.log.flush() } catch {
             health.report(error)
             throw error
         }
@@ -90,25 +90,25 @@ final class Transactions {
 
     /// Returns when the timer thread must run a checkpoint, flush, or overwrite text of removed messages (monotonic).
     func flushDeadline() -> Int64 {
-        if store.needsFlush, flushAt == Int64.max { flushAt = context.ports.mono() + Self.flushDelay }
-        if store.hasRemovedText, scrubAt == Int64.max { scrubAt = context.ports.mono() + Self.scrubDelay }
-        return min(flushAt, scrubAt, store.isLogLong ? checkpointAt : Int64.max)
+        if store.log.needsFlush, flushAt == Int64.max { flushAt = context.ports.mono() + Self.flushDelay }
+        if store.log.hasRemovedText, scrubAt == Int64.max { scrubAt = context.ports.mono() + Self.scrubDelay }
+        return min(flushAt, scrubAt, store.log.isLong ? checkpointAt : Int64.max)
     }
 
     /// Runs a checkpoint if the log is long. Returns false if it is not.
     func checkpointIfDue() -> Bool {
-        guard store.isLogLong, !store.isInTransaction, checkpointAt <= context.ports.mono() else { return false }
-        checkpointAt = store.checkpoint() ? 0 : context.ports.mono().addingClamped(Self.failureDelay)
+        guard store.log.isLong, !store.isInTransaction, checkpointAt <= context.ports.mono() else { return false }
+        checkpointAt = store.log.checkpoint() ? 0 : context.ports.mono().addingClamped(Self.failureDelay)
         return true
     }
 
     func flushWhatIsDue() {
         if scrubAt <= context.ports.mono() {
-            if store.hasRemovedText { store.scrub() }
-            scrubAt = store.hasRemovedText ? context.ports.mono().addingClamped(Self.failureDelay) : Int64.max
+            if store.log.hasRemovedText { store.log.scrub() }
+            scrubAt = store.log.hasRemovedText ? context.ports.mono().addingClamped(Self.failureDelay) : Int64.max
         }
         guard flushAt <= context.ports.mono() else { return }
         flushAt = Int64.max
-        do throws(QueueError) { try store.flush() } catch { health.report(error) }
+        do throws(QueueError) { try store.log.flush() } catch { health.report(error) }
     }
 }

@@ -5,7 +5,6 @@ package final class Store {
     let database: Database
     /// nil: a store in memory.
     private let lock: StoreLock?
-    private let side: SideFile
     let state: StateRow
     let titles: Titles
     let handOvers: HandOverTable
@@ -19,6 +18,8 @@ package final class Store {
     let attempts: AttemptTable
     let failures: FailureIndex
     let counts: ConversationCounts
+    let space: DiskSpace
+    let log: StoreLog
     var pageEnds = PageEnds()
     var ageSearch = AgeSearch()
     /// The last message of the history that was found too old by its own time.
@@ -29,8 +30,6 @@ package final class Store {
     var bulk: BulkInsertion?
     /// nil: `comparison` has not ended.
     private var conversationCheck: DerivedCheck?
-    /// The page of the table `state`; nil: the opening is not complete, and may still change the schema.
-    private var statePage: UInt32?
     /// The end of the log that was lost before the store was opened.
     package let loss: LostTail?
     /// What was repaired when the store was opened, to be reported to the host.
@@ -40,9 +39,6 @@ package final class Store {
     private let compacts: Bool
     /// The maximum size of the files; 0: no limit.
     let limitFileBytes: Int64
-    /// The log may contain text of messages that are gone, which the next checkpoint overwrites.
-    var hasRemovedText = false
-
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
@@ -52,8 +48,8 @@ package final class Store {
         let opening = try StoreOpening(path, options, layout)
         self.init(over: opening.database, opening.lock, opening.boot, loss: opening.survey.loss, options)
         if !options.readOnly {
-            // Unowned: the database belongs to this store.
-            database.prepareLog = { [unowned self] () throws(QueueError) in try prepareLog() }
+            // Unowned: the log has the database.
+            database.prepareLog = { [unowned log] () throws(QueueError) in try log.prepare() }
         }
         do throws(QueueError) {
             try start(opening.survey, layout)
@@ -89,8 +85,9 @@ package final class Store {
         attempts = AttemptTable(database, history)
         failures = FailureIndex(database, attempts, repairs)
         counts = ConversationCounts(database, state, times, history, failures, unsentSums, checks, repairs)
-        side = SideFile(of: lock?.path ?? database.path)
         isReadOnly = options?.readOnly ?? true
+        space = DiskSpace(database, state, counts, lock, isReadOnly: isReadOnly)
+        log = StoreLog(database, state, space, path: lock?.path ?? database.path)
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
         limitFileBytes = options?.limitFileBytes ?? 0
         repairs.use(self)
@@ -102,11 +99,11 @@ package final class Store {
         state.adopt(survey.state, isUnchecked: survey.needsCheck)
         if survey.logFrames > 0, !isReadOnly {
             try database.prepareChange()
-            if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
+            if !log.checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
         try upgrade(survey, to: layout)
         // The last session may have ended while it deleted messages.
-        hasRemovedText = survey.logFrames > 0 && !isReadOnly
+        log.hasRemovedText = survey.logFrames > 0 && !isReadOnly
         state.beginSequences(after: survey.loss)
         if survey.layout >= Layout.withTimes { try times.read() }
         if survey.state == nil {
@@ -119,7 +116,7 @@ package final class Store {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
         if survey.needsCheck { checks.session = BackgroundCheck(through: state.lastSequence, counted: counts.messages) }
-        statePage = survey.statePage
+        log.statePage = survey.statePage
     }
 
     /// Adds what a store of an earlier layout or build lacks, in one transaction.
@@ -278,31 +275,12 @@ package final class Store {
         if isFirst {
             state.noteMarked()
             // The database file itself must be marked as in use, so that a copy of it without its log is detected.
-            if !markFile(), !checkpoint(), durable { noteFlushed() }
+            if !log.markFile(), !log.checkpoint(), durable { log.noteFlushed() }
         } else if durable {
-            noteFlushed()
+            log.noteFlushed()
         }
-        if database.isLogOverdue { checkpoint() }
+        if database.isLogOverdue { log.checkpoint() }
     }
-
-    /// Marks the database file as in use without a checkpoint, after which the next change would start the log again, with two flushes. The
-    /// rest of the row stays as it was: the log was started for it. Returns false when a checkpoint must do it.
-    private func markFile() -> Bool {
-        guard let statePage, !database.isLogOverdue else { return false }
-        do throws(QueueError) {
-            if needsFlush { try database.flush() }
-            guard try database.rewritePage(statePage, StoreState.markingOpen) else { return false }
-            noteFlushed()
-            database.beginReserve(keeping: neededReserve)
-            return true
-        } catch {
-            Log.warning("\(path): \(error.detail)")
-            return false
-        }
-    }
-
-    /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
-    package var isLogLong: Bool { database.isLogLong }
 
     package func rollback() {
         guard database.isInTransaction else { return }
@@ -322,206 +300,6 @@ package final class Store {
         counts.rollback()
     }
 
-    // MARK: The log
-
-    /// Makes the side record and the file names durable, before the log is written from its start. Without the record, a log that is
-    /// overwritten could seem to be lost, and without its file, a log that a crash left with pages but without a commit could belong to any
-    /// store.
-    private func prepareLog() throws(QueueError) {
-        do throws(QueueError) { try prepareSideRecord() } catch {
-            let advice =
-                error.isFull
-                ? ": make room on the disk"
-                : error.code == .permission
-                    ? ": it must be permitted to write the file and its directory" : "; the next change tries it again"
-            throw QueueError(
-                error.code, "\(error.detail). Nothing is changed before \(StorePath.tail(of: path)) is durable\(advice)",
-                isFull: error.isFull)
-        }
-    }
-
-    private func prepareSideRecord() throws(QueueError) {
-        // A checkpoint writes the record, which has failed.
-        guard !side.isOpen else { return try side.write(record(frames: Int64(database.logFrames)), durable: true) }
-        try side.open()
-        do throws(QueueError) {
-            var first = record(frames: Int64(database.logFrames))
-            if database.isLogFresh { (first.generation, first.base) = (state.firstGeneration, state.onDisk.generation) }
-            // A new file beside a new log may be empty after a power failure (`LostTail`).
-            try side.write(first, durable: !side.isNew || !database.isLogFresh)
-            try database.watchFiles()
-        } catch {
-            side.undoOpen()
-            throw error
-        }
-    }
-
-    private func record(frames: Int64) -> SideRecord {
-        SideRecord(
-            generation: state.row.generation, base: state.row.logBase, salts: database.logSalts, frames: frames,
-            lastSequence: state.lastSequence)
-    }
-
-    /// Writes the durable length of the log to the side record.
-    private func noteFlushed() {
-        guard !isReadOnly, !database.isPoisoned, !database.isLogFresh else { return }
-        do throws(QueueError) { try side.write(record(frames: Int64(database.logFrames)), durable: false) } catch {
-            // Without the record, only a loss of the log's end would not be detected.
-            Log.warning(error.detail)
-        }
-    }
-
-    /// Runs a checkpoint. Returns true when the log is no longer needed. After a failure the log is kept; nothing is lost.
-    @discardableResult
-    package func checkpoint() -> Bool {
-        guard !database.isLogFresh else { return true }
-        guard copyLog() else { return false }
-        if hasRemovedText {
-            if cleanLog() { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
-        } else if database.isLogTooLong, !cleanLog() {
-            // After a large batch most of the log's space is released.
-            Log.warning("\(path): the log could not be shortened")
-        }
-        database.adaptReserve(keeping: neededReserve, exactly: false)
-        return true
-    }
-
-    /// Runs a checkpoint and removes everything from the log with `remove`. Returns false when either failed.
-    private func emptyLog(_ remove: () -> Bool) -> Bool {
-        guard database.isLogFresh || copyLog(), remove() else { return false }
-        database.adaptReserve(keeping: neededReserve, exactly: true)
-        return true
-    }
-
-    /// Runs a checkpoint and prepares the next log, so that the next change need not.
-    private func copyLog() -> Bool {
-        guard database.checkpoint() else { return false }
-        _ = isLogPrepared()
-        return true
-    }
-
-    /// Overwrites the text in a checkpointed log.
-    private func cleanLog() -> Bool { isLogPrepared() && database.cleanLog() }
-
-    /// Whether the log may be overwritten, after another attempt to prepare that.
-    private func isLogPrepared() -> Bool {
-        do throws(QueueError) {
-            try database.prepareChange()
-            return true
-        } catch {
-            Log.warning(error.detail)
-            return false
-        }
-    }
-
-    /// Whether a commit is not durable yet.
-    package var needsFlush: Bool { database.needsFlush }
-
-    /// The number of successful flushes. What was committed before the last one is durable.
-    package var flushes: Int { database.flushes }
-
-    /// Makes all commits durable.
-    package func flush() throws(QueueError) {
-        guard needsFlush, !isInTransaction else { return }
-        try database.flush()
-        noteFlushed()
-    }
-
-    /// Removes deleted text from the log and the file as well.
-    package func scrub() {
-        // A store in memory has no log.
-        guard lock != nil else { return hasRemovedText = false }
-        // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
-        guard emptyLog({ state.isMarked ? cleanLog() : database.truncateLog() }) else {
-            // The next checkpoint tries again.
-            hasRemovedText = true
-            return Log.warning("\(path): deleted text is still in the log")
-        }
-        hasRemovedText = false
-    }
-
-    // MARK: Disk reserve
-
-    /// Bytes that accepted messages may still need: for each unsent message an outcome and a row of `attempt`, the index entries of
-    /// unfolded rows, the pages of a deleted body, and what closing writes.
-    private var neededReserve: Int64 {
-        let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
-        let bodies = min(max(0, counts.totals.unsentBytes), Self.bodyReserve)
-        return Self.leastReserve + bodies + bodies / 8 + unsent * Self.reservePerUnsent + foldReserve
-    }
-    private static let (leastReserve, bodyReserve): (Int64, Int64) = (192 << 10, 4 << 20)
-    private static let reservePerUnsent: Int64 = 256
-
-    /// What a closed store keeps where little space is free, so that its messages can be sent after it is opened on a full disk.
-    private var reserveOfClosed: Int64 { counts.totals.queued > 0 || counts.totals.failed > 0 ? neededReserve : 0 }
-
-    /// Bytes that the fold writes: for each row four times the name of the conversation, in pages at least half full, and numbers.
-    private var foldReserve: Int64 {
-        counts.counters.unfolded.reduce(0) { sum, entry in
-            let rows = min(max(0, entry.value.queued &+ entry.value.failed &+ entry.value.history), 1 << 40)
-            return sum.addingClamped(rows * (200 + 8 * Int64(min(entry.key.text.utf8.count, 1 << 10))))
-        }
-    }
-
-    /// Bytes that a new message needs: its row, its entry in the index of ids, what the fold writes, and its part of the reserve.
-    package static func space(for draft: borrowing BorrowedDraft) -> Int64 {
-        let text = draft.metadata.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
-        let names = 3 * (draft.id?.utf8.count ?? 0) + 9 * draft.conversation.text.utf8.count + (draft.sender?.utf8.count ?? 0)
-        let content = Int64(draft.body.count) + Int64(text)
-        return content + content / 4 + Int64(names) + 600 + reservePerUnsent
-    }
-
-    /// The size of the store's files, for the option `limitFileBytes`: the pages of the database that are in use, the log, and what the
-    /// indexes and the outcomes of the accepted messages will need. `more`: bytes that the open transaction will write to the log.
-    package func fileUse(adding more: Int64) throws(QueueError) -> Int64 {
-        let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
-        return try database.fileBytes(adding: more.addingClamped(more / 4)).addingClamped(unsent * Self.reservePerUnsent + foldReserve)
-    }
-
-    /// Reserves disk space for messages that need so many bytes (`space(for:)`) and for sending them. Throws when the disk is full.
-    package func reserveSpace(for wanted: Int64) throws(QueueError) {
-        guard !isReadOnly else { return }
-        do throws(QueueError) { try database.reserveSpace(for: wanted, keeping: neededReserve) } catch {
-            guard error.isFull, !isInTransaction, checkpoint() else { throw error }
-            try database.reserveSpace(for: wanted, keeping: neededReserve)
-        }
-    }
-
-    /// Frees disk space after a write failed because the disk is full: by a checkpoint, and then, if `usingReserve`, from the reserve.
-    /// Returns false when nothing can be freed.
-    package func freeSpace(usingReserve mayRelease: Bool = true) -> Bool {
-        guard !isInTransaction, !database.isPoisoned else { return false }
-        let hadLog = !database.isLogFresh
-        if hadLog, checkpoint() { return true }
-        guard mayRelease, database.releaseReserve() else { return false }
-        Log.warning("\(path): the disk is full; using the space reserved for sending and deleting")
-        return true
-    }
-
-    // MARK: Free space
-
-    /// Returns the size of the database in bytes, and how much of it is free.
-    package func space() throws(QueueError) -> (file: Int64, free: Int64) { try database.sizes() }
-
-    /// Returns the size of the database file, and how much of it is free. Pages that are only in the log so far do not count.
-    package func fileSpace() throws(QueueError) -> (file: Int64, free: Int64) {
-        let sizes = try database.sizes()
-        guard let lock else { return sizes }
-        let file = Int64(try Posix.status(lock.descriptor, path).st_size)
-        return (file, min(sizes.free, file))
-    }
-
-    package var canVacuumInSteps: Bool { database.canVacuumInSteps && !isReadOnly }
-
-    /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction.
-    package func vacuumStep(pages: Int64) throws(QueueError) {
-        try database.vacuumStep(pages: pages)
-        state.requireWrite()
-    }
-
-    /// Runs a checkpoint, after which the file is as short as the database.
-    package func shortenFile() { if !checkpoint() { Log.warning("\(path): the file could not be shortened yet") } }
-
     // MARK: Closing
 
     /// Closes the store. `clean`: also folds all rows and stores the totals, so that the next open need not count. Returns an error when what
@@ -532,11 +310,7 @@ package final class Store {
         let isClosed = clean && !isReadOnly && closeCleanly()
         if clean, !isClosed { flushBeforeClose() }
         database.close()
-        if isClosed, lock != nil {
-            // A log that cannot be removed keeps no text.
-            if !Posix.remove(StorePath.log(of: path)) { Posix.empty(StorePath.log(of: path)) }
-            side.remove()
-        }
+        if isClosed, lock != nil { log.remove() }
         lock?.release()
         return database.lossOfFiles
     }
@@ -552,13 +326,13 @@ package final class Store {
 
     /// Flushes the log, which is kept because the store could not be closed cleanly.
     private func flushBeforeClose() {
-        do throws(QueueError) { try flush() } catch { Log.error("\(path): \(error.detail)") }
+        do throws(QueueError) { try log.flush() } catch { Log.error("\(path): \(error.detail)") }
     }
 
     /// Marks the store as closed and runs a checkpoint. Returns true when the database contains everything, so that the log can be removed.
     private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
-        guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || side.isOpen else { return true }
+        guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || log.isBegun else { return true }
         let isVacuumed = compacts && database.vacuum()
         for _ in 0..<3 {
             do throws(QueueError) {
@@ -573,12 +347,12 @@ package final class Store {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }
-                database.endReserve(keeping: reserveOfClosed)
+                database.endReserve(keeping: space.reserveOfClosed)
                 return true
             } catch {
                 // The next open counts the messages again, which only takes time.
                 rollback()
-                guard error.isFull, freeSpace() else {
+                guard error.isFull, log.freeSpace() else {
                     Log.warning("\(path): not closed cleanly: \(error.detail)")
                     return false
                 }

@@ -42,7 +42,7 @@ extension Store {
 
     /// The room that attempts have in the files.
     private func ledgerRoom() throws(QueueError) -> LedgerRule.Room {
-        let excess = limitFileBytes > 0 ? try fileUse(adding: 0).subtractingClamped(limitFileBytes) : 0
+        let excess = limitFileBytes > 0 ? try space.use(adding: 0).subtractingClamped(limitFileBytes) : 0
         return LedgerRule.room(excess: excess, isDiskFull: database.usesReserve)
     }
 

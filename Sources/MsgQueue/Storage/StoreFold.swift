@@ -9,7 +9,7 @@ extension Store {
         guard !isInTransaction else { return try counts.fold() }
         do throws(QueueError) { try foldAlone() } catch {
             // The log may have no space to grow. After a checkpoint it is reused from its start.
-            guard error.isFull, !database.isLogFresh, checkpoint() else { throw error }
+            guard error.isFull, !database.isLogFresh, log.checkpoint() else { throw error }
             try foldAlone()
         }
     }

@@ -48,7 +48,7 @@ extension Store {
         unsentSums.note(from: old, to: row)
         self.times.noteChange(of: row.conversation)
         try noteTimed(row, insteadOf: old)
-        hasRemovedText = true
+        log.hasRemovedText = true
         return row
     }
 
@@ -62,6 +62,6 @@ extension Store {
     package func removeQueued(_ row: Row) throws(QueueError) {
         try settleBulk(from: row.sequence)
         try delete(row)
-        hasRemovedText = true
+        log.hasRemovedText = true
     }
 }

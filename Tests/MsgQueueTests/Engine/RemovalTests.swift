@@ -142,8 +142,8 @@ import Testing
         }
         try bench.reopen(clean: false)
         #expect(bench.store.counts.totals.queued == 36)
-        #expect(bench.store.hasRemovedText, "the next open erases the text of deleted messages")
-        bench.store.scrub()
+        #expect(bench.store.log.hasRemovedText, "the next open erases the text of deleted messages")
+        bench.store.log.scrub()
         for file in ["", "-wal"] {
             let bytes = try FileBytes.read(bench.directory.store + file)
             #expect(FileBytes.find(Array("the secret 63".utf8), in: bytes) == nil)

@@ -42,12 +42,12 @@ import Testing
 
     @Test func F8_a_commit_leaves_the_checkpoint_of_a_long_log_to_the_timer_for_a_while() throws {
         let bench = try StoreBench()
-        while !bench.store.isLogLong { try bench.add("others", [UInt8](repeating: 1, count: 900)) }
+        while !bench.store.log.isLong { try bench.add("others", [UInt8](repeating: 1, count: 900)) }
         let frames = bench.store.database.logFrames
         try bench.add("others", [1])
         #expect(bench.store.database.logFrames > frames)
         try fill(bench, checkpoints: 1)
-        #expect(!bench.store.isLogLong, "nobody did it, so a commit did")
+        #expect(!bench.store.log.isLong, "nobody did it, so a commit did")
         #expect(try log(bench).count <= Int(LogSpace.limit))
         bench.close()
     }
@@ -60,7 +60,7 @@ import Testing
         let (lock, store) = (engine.context.lock, engine.context.store)
         var (checkpoints, last) = (0, Int32(0))
         // The thread may have run it before this test looks.
-        while checkpoints < 3, !lock.withLock({ store.isLogLong }) {
+        while checkpoints < 3, !lock.withLock({ store.log.isLong }) {
             try [UInt8](repeating: 1, count: 900).withUnsafeBytes { body in
                 let draft = BorrowedDraft(
                     id: nil, conversation: "others", body: body, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false)
@@ -70,7 +70,7 @@ import Testing
             if frames < last { checkpoints += 1 }
             last = frames
         }
-        #expect(await eventually { lock.withLock { !store.isLogLong } })
+        #expect(await eventually { lock.withLock { !store.log.isLong } })
         _ = try engine.close(timeout: 5_000)
     }
 
@@ -83,7 +83,7 @@ import Testing
         try fill(bench, checkpoints: 1)
         #expect(FileBytes.find(secret, in: try log(bench)) != nil, "it is in the frames of the log before")
         try bench.transaction { try $0.delete(row) }
-        bench.store.scrub()
+        bench.store.log.scrub()
         #expect(FileBytes.find(secret, in: try log(bench)) == nil)
         #expect(FileBytes.find(secret, in: try FileBytes.read(bench.directory.store)) == nil)
     }
@@ -101,16 +101,16 @@ import Testing
         }
         #expect(FileBytes.find(secret, in: try log(bench)) != nil, "SQLite has written a part of it")
         try bench.transaction { try $0.delete(row) }
-        bench.store.scrub()
+        bench.store.log.scrub()
         #expect(FileBytes.find(secret, in: try log(bench)) == nil)
         #expect(try log(bench).count <= Int(LogSpace.limit))
     }
 
     /// Vacuums until no page is free, and makes the file as short as the database.
     private func vacuum(_ bench: StoreBench) throws {
-        #expect(bench.store.canVacuumInSteps)
-        while try bench.store.space().free > 0 { try bench.transaction { try $0.vacuumStep(pages: 16) } }
-        bench.store.shortenFile()
+        #expect(bench.store.space.canVacuumInSteps)
+        while try bench.store.space.sizes().free > 0 { try bench.transaction { try $0.space.vacuumStep(pages: 16) } }
+        bench.store.log.shortenFile()
     }
 
     @Test(arguments: [true, false])
@@ -123,7 +123,7 @@ import Testing
         let rows = try bench.transaction { _ in
             try order.map { body in try (0..<300).map { _ in try bench.insert("a", body) } }
         }
-        #expect(bench.store.checkpoint())
+        #expect(bench.store.log.checkpoint())
         let size = try FileBytes.read(bench.directory.store).count
         try bench.transaction { store in for row in rows[0] { try store.delete(row) } }
         try vacuum(bench)
@@ -132,7 +132,7 @@ import Testing
             for row in rows[1] { #expect(try bench.row(row.sequence)?.body == own) }
             try bench.transaction { store in for row in rows[1] { try store.delete(row) } }
         }
-        bench.store.scrub()
+        bench.store.log.scrub()
         #expect(FileBytes.find(secret, in: try log(bench)) == nil)
         #expect(FileBytes.find(secret, in: try FileBytes.read(bench.directory.store)) == nil)
         try bench.reopen()
@@ -146,7 +146,7 @@ import Testing
         let rows = try bench.transaction { _ in try (0..<600).map { _ in try bench.insert("a", [UInt8](repeating: 1, count: 900)) } }
         try bench.transaction { store in for row in rows[..<400] { try store.delete(row) } }
         for _ in 0..<6 {
-            try bench.transaction { try $0.vacuumStep(pages: 16) }
+            try bench.transaction { try $0.space.vacuumStep(pages: 16) }
             try bench.reopen(clean: false)
             #expect(bench.store.loss == nil && bench.store.counts.totals.queued == 200)
             for row in rows[400...] { #expect(try bench.row(row.sequence)?.body.count == 900) }
@@ -161,9 +161,9 @@ import Testing
         let bench = try StoreBench(vacuumsInSteps: false)
         let rows = try bench.transaction { _ in try (0..<900).map { _ in try bench.insert("a", [UInt8](repeating: 1, count: 900)) } }
         try bench.transaction { store in for row in rows[..<deleted] { try store.delete(row) } }
-        #expect(!bench.store.canVacuumInSteps)
+        #expect(!bench.store.space.canVacuumInSteps)
         try bench.reopen()
-        #expect(bench.store.canVacuumInSteps == (deleted == 700))
+        #expect(bench.store.space.canVacuumInSteps == (deleted == 700))
         #expect(bench.store.counts.totals.queued == Int64(900 - deleted))
         for row in rows[deleted...] { #expect(try bench.row(row.sequence)?.body.count == 900) }
         #expect(try bench.rows("PRAGMA integrity_check") == [["ok"]])
@@ -173,7 +173,7 @@ import Testing
         let bench = try StoreBench()
         try bench.add("a", [1])
         try bench.reopen()
-        bench.store.scrub()
+        bench.store.log.scrub()
         bench.close(clean: false)
         try bench.reopen()
         #expect(bench.store.counts.totals.queued == 1 && bench.store.loss == nil)
@@ -185,7 +185,7 @@ import Testing
         for number in 0..<20 { try bench.add("a", [UInt8(number)]) }
         let row = try #require(try bench.row(3))
         try bench.transaction { try $0.delete(row) }
-        bench.store.scrub()
+        bench.store.log.scrub()
         #expect(try log(bench).prefix(32).allSatisfy { $0 == 0 })
         for number in 0..<more { try bench.add("b", [UInt8(number)]) }
         bench.close(clean: false)

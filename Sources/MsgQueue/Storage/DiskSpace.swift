@@ -1,0 +1,73 @@
+/// The disk space that the store uses and needs.
+final class DiskSpace {
+    private let database: Database
+    private let state: StateRow
+    private let counts: ConversationCounts
+    /// nil: a store in memory.
+    private let lock: StoreLock?
+    let isReadOnly: Bool
+
+    init(_ database: Database, _ state: StateRow, _ counts: ConversationCounts, _ lock: StoreLock?, isReadOnly: Bool) {
+        (self.database, self.state, self.counts) = (database, state, counts)
+        (self.lock, self.isReadOnly) = (lock, isReadOnly)
+    }
+
+    var hasFile: Bool { lock != nil }
+
+    // MARK: Disk reserve
+
+    /// Bytes that accepted messages may still need: for each unsent message an outcome and a row of `attempt`, the index entries of
+    /// unfolded rows, the pages of a deleted body, and what closing writes.
+    var neededReserve: Int64 {
+        let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
+        let bodies = min(max(0, counts.totals.unsentBytes), Self.bodyReserve)
+        return Self.leastReserve + bodies + bodies / 8 + unsent * Self.reservePerUnsent + foldReserve
+    }
+    private static let (leastReserve, bodyReserve): (Int64, Int64) = (192 << 10, 4 << 20)
+    private static let reservePerUnsent: Int64 = 256
+
+    /// What a closed store keeps where little space is free, so that its messages can be sent after it is opened on a full disk.
+    var reserveOfClosed: Int64 { counts.totals.queued > 0 || counts.totals.failed > 0 ? neededReserve : 0 }
+
+    /// Bytes that the fold writes: for each row four times the name of the conversation, in pages at least half full, and numbers.
+    private var foldReserve: Int64 {
+        counts.counters.unfolded.reduce(0) { sum, entry in
+            let rows = min(max(0, entry.value.queued &+ entry.value.failed &+ entry.value.history), 1 << 40)
+            return sum.addingClamped(rows * (200 + 8 * Int64(min(entry.key.text.utf8.count, 1 << 10))))
+        }
+    }
+
+    /// Bytes that a new message needs: its row, its entry in the index of ids, what the fold writes, and its part of the reserve.
+    static func needed(for draft: borrowing BorrowedDraft) -> Int64 {
+        let text = draft.metadata.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
+        let names = 3 * (draft.id?.utf8.count ?? 0) + 9 * draft.conversation.text.utf8.count + (draft.sender?.utf8.count ?? 0)
+        let content = Int64(draft.body.count) + Int64(text)
+        return content + content / 4 + Int64(names) + 600 + reservePerUnsent
+    }
+
+    /// The size of the store's files, for the option `limitFileBytes`: the pages of the database that are in use, the log, and what the
+    /// indexes and the outcomes of the accepted messages will need. `more`: bytes that the open transaction will write to the log.
+    func use(adding more: Int64) throws(QueueError) -> Int64 {
+        let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
+        return try database.fileBytes(adding: more.addingClamped(more / 4)).addingClamped(unsent * Self.reservePerUnsent + foldReserve)
+    }
+
+    /// Returns the size of the database in bytes, and how much of it is free.
+    func sizes() throws(QueueError) -> (file: Int64, free: Int64) { try database.sizes() }
+
+    /// Returns the size of the database file, and how much of it is free. Pages that are only in the log so far do not count.
+    func fileSizes() throws(QueueError) -> (file: Int64, free: Int64) {
+        let sizes = try database.sizes()
+        guard let lock else { return sizes }
+        let file = Int64(try Posix.status(lock.descriptor, database.path).st_size)
+        return (file, min(sizes.free, file))
+    }
+
+    var canVacuumInSteps: Bool { database.canVacuumInSteps && !isReadOnly }
+
+    /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction.
+    func vacuumStep(pages: Int64) throws(QueueError) {
+        try database.vacuumStep(pages: pages)
+        state.requireWrite()
+    }
+}

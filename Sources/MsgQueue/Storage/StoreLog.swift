@@ -1,0 +1,189 @@
+/// The log: its checkpoints and flushes, the side record that says how long it is, and the disk space that they keep and free.
+final class StoreLog {
+    private let database: Database
+    private let state: StateRow
+    private let space: DiskSpace
+    private let side: SideFile
+    /// The page of the table `state`; nil: the opening is not complete, and may still change the schema.
+    var statePage: UInt32?
+    /// The log may contain text of messages that are gone, which the next checkpoint overwrites.
+    var hasRemovedText = false
+
+    /// `path`: of the store, beside which the side record is.
+    init(_ database: Database, _ state: StateRow, _ space: DiskSpace, path: String) {
+        (self.database, self.state, self.space, side) = (database, state, space, SideFile(of: path))
+    }
+
+    private var path: String { database.path }
+    /// This session has written the side record.
+    var isBegun: Bool { side.isOpen }
+
+    /// Removes the files of a store that was closed, whose database contains everything.
+    func remove() {
+        // A log that cannot be removed keeps no text.
+        if !Posix.remove(StorePath.log(of: path)) { Posix.empty(StorePath.log(of: path)) }
+        side.remove()
+    }
+
+    // MARK: The log
+
+    /// Makes the side record and the file names durable, before the log is written from its start. Without the record, a log that is
+    /// overwritten could seem to be lost, and without its file, a log that a crash left with pages but without a commit could belong to any
+    /// store.
+    func prepare() throws(QueueError) {
+        do throws(QueueError) { try prepareSideRecord() } catch {
+            let advice =
+                error.isFull
+                ? ": make room on the disk"
+                : error.code == .permission
+                    ? ": it must be permitted to write the file and its directory" : "; the next change tries it again"
+            throw QueueError(
+                error.code, "\(error.detail). Nothing is changed before \(StorePath.tail(of: path)) is durable\(advice)",
+                isFull: error.isFull)
+        }
+    }
+
+    private func prepareSideRecord() throws(QueueError) {
+        // A checkpoint writes the record, which has failed.
+        guard !side.isOpen else { return try side.write(record(frames: Int64(database.logFrames)), durable: true) }
+        try side.open()
+        do throws(QueueError) {
+            var first = record(frames: Int64(database.logFrames))
+            if database.isLogFresh { (first.generation, first.base) = (state.firstGeneration, state.onDisk.generation) }
+            // A new file beside a new log may be empty after a power failure (`LostTail`).
+            try side.write(first, durable: !side.isNew || !database.isLogFresh)
+            try database.watchFiles()
+        } catch {
+            side.undoOpen()
+            throw error
+        }
+    }
+
+    private func record(frames: Int64) -> SideRecord {
+        SideRecord(
+            generation: state.row.generation, base: state.row.logBase, salts: database.logSalts, frames: frames,
+            lastSequence: state.lastSequence)
+    }
+
+    /// Writes the durable length of the log to the side record.
+    func noteFlushed() {
+        guard !space.isReadOnly, !database.isPoisoned, !database.isLogFresh else { return }
+        do throws(QueueError) { try side.write(record(frames: Int64(database.logFrames)), durable: false) } catch {
+            // Without the record, only a loss of the log's end would not be detected.
+            Log.warning(error.detail)
+        }
+    }
+
+    /// Runs a checkpoint. Returns true when the log is no longer needed. After a failure the log is kept; nothing is lost.
+    @discardableResult
+    func checkpoint() -> Bool {
+        guard !database.isLogFresh else { return true }
+        guard copyLog() else { return false }
+        if hasRemovedText {
+            if cleanLog() { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
+        } else if database.isLogTooLong, !cleanLog() {
+            // After a large batch most of the log's space is released.
+            Log.warning("\(path): the log could not be shortened")
+        }
+        database.adaptReserve(keeping: space.neededReserve, exactly: false)
+        return true
+    }
+
+    /// Runs a checkpoint and removes everything from the log with `remove`. Returns false when either failed.
+    private func emptyLog(_ remove: () -> Bool) -> Bool {
+        guard database.isLogFresh || copyLog(), remove() else { return false }
+        database.adaptReserve(keeping: space.neededReserve, exactly: true)
+        return true
+    }
+
+    /// Runs a checkpoint and prepares the next log, so that the next change need not.
+    private func copyLog() -> Bool {
+        guard database.checkpoint() else { return false }
+        _ = isLogPrepared()
+        return true
+    }
+
+    /// Overwrites the text in a checkpointed log.
+    private func cleanLog() -> Bool { isLogPrepared() && database.cleanLog() }
+
+    /// Whether the log may be overwritten, after another attempt to prepare that.
+    private func isLogPrepared() -> Bool {
+        do throws(QueueError) {
+            try database.prepareChange()
+            return true
+        } catch {
+            Log.warning(error.detail)
+            return false
+        }
+    }
+
+    /// Whether a commit is not durable yet.
+    var needsFlush: Bool { database.needsFlush }
+
+    /// The number of successful flushes. What was committed before the last one is durable.
+    var flushes: Int { database.flushes }
+
+    /// Makes all commits durable.
+    func flush() throws(QueueError) {
+        guard needsFlush, !database.isInTransaction else { return }
+        try database.flush()
+        noteFlushed()
+    }
+
+    /// Removes deleted text from the log and the file as well.
+    func scrub() {
+        // A store in memory has no log.
+        guard space.hasFile else { return hasRemovedText = false }
+        // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
+        guard emptyLog({ state.isMarked ? cleanLog() : database.truncateLog() }) else {
+            // The next checkpoint tries again.
+            hasRemovedText = true
+            return Log.warning("\(path): deleted text is still in the log")
+        }
+        hasRemovedText = false
+    }
+
+    /// Marks the database file as in use without a checkpoint, after which the next change would start the log again, with two flushes. The
+    /// rest of the row stays as it was: the log was started for it. Returns false when a checkpoint must do it.
+    func markFile() -> Bool {
+        guard let statePage, !database.isLogOverdue else { return false }
+        do throws(QueueError) {
+            if needsFlush { try database.flush() }
+            guard try database.rewritePage(statePage, StoreState.markingOpen) else { return false }
+            noteFlushed()
+            database.beginReserve(keeping: space.neededReserve)
+            return true
+        } catch {
+            Log.warning("\(path): \(error.detail)")
+            return false
+        }
+    }
+
+    /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
+    var isLong: Bool { database.isLogLong }
+
+    // MARK: Disk space
+
+    /// Reserves disk space for messages that need so many bytes (`space(for:)`) and for sending them. Throws when the disk is full.
+    func reserveSpace(for wanted: Int64) throws(QueueError) {
+        guard !space.isReadOnly else { return }
+        do throws(QueueError) { try database.reserveSpace(for: wanted, keeping: space.neededReserve) } catch {
+            guard error.isFull, !database.isInTransaction, checkpoint() else { throw error }
+            try database.reserveSpace(for: wanted, keeping: space.neededReserve)
+        }
+    }
+
+    /// Frees disk space after a write failed because the disk is full: by a checkpoint, and then, if `usingReserve`, from the reserve.
+    /// Returns false when nothing can be freed.
+    func freeSpace(usingReserve mayRelease: Bool = true) -> Bool {
+        guard !database.isInTransaction, !database.isPoisoned else { return false }
+        let hadLog = !database.isLogFresh
+        if hadLog, checkpoint() { return true }
+        guard mayRelease, database.releaseReserve() else { return false }
+        Log.warning("\(path): the disk is full; using the space reserved for sending and deleting")
+        return true
+    }
+
+    /// Runs a checkpoint, after which the file is as short as the database.
+    func shortenFile() { if !checkpoint() { Log.warning("\(path): the file could not be shortened yet") } }
+}
