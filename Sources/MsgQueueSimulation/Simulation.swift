@@ -206,17 +206,19 @@ public final class Simulation {
     /// Starts the next process after a crash: it opens the store and sets transport, network and lifecycle, as a host would. Pauses are not
     /// kept.
     func restart() {
+        var changed: Set<Int64> = []
         while disk.isDown {
             running.kill()
             ended.append(running)
+            changed.formUnion(disk.changed)
             recorder.processEnded()
             do throws(QueueError) { running = try SimulatedProcess(settings, clock, disk) } catch {
                 // It may have ended during the recovery.
                 guard disk.isDown else { return failure = error }
                 continue
             }
-            // What the last commit removed, the process could not report.
-            recorder.removed(Set(recorder.ids(at: disk.changed).filter { (try? running.engine.message(id: $0)) == nil }))
+            // What their last commits removed, the processes could not report.
+            recorder.removed(Set(recorder.ids(at: changed).filter { (try? running.engine.message(id: $0)) == nil }))
             running.observe(recorder)
             transportChanged()
             perform { process throws(QueueError) in

@@ -1,7 +1,7 @@
 import Glibc
-import MsgQueue
 import Testing
 
+@testable import MsgQueue
 @testable import MsgQueueSimulation
 
 /// Random queues with random networks, receivers and crashes. `MSGQUEUE_SEED=17` repeats one run, `MSGQUEUE_SEEDS` sets their number.
@@ -68,21 +68,12 @@ extension RandomSimulationTests {
         }
     }
 
-    /// No call has more messages than the transport takes, and a message whose attempt a crash interrupted is alone in its next call.
+    /// No call has more messages than the transport takes, and a message whose last attempt a crash interrupted is alone in its next call.
     private static func checkBatches(_ run: RandomScript.Run, _ seed: UInt64) {
-        let script = RandomScript(seed: seed)
-        let timeout = script.options.attemptTimeout
-        var last: [String: RandomScript.Call] = [:]
+        let most = RandomScript(seed: seed).batches?.maxMessages ?? 1
         for call in run.calls {
-            #expect(call.ids.count <= script.batches?.maxMessages ?? 1, "seed \(seed): a call at \(call.time)")
-            for id in call.ids {
-                // Later the attempt may have timed out before the crash.
-                if call.ids.count > 1, let before = last[id], before.process < call.process, call.time < before.time + timeout {
-                    let hasEnded = run.report.attempts.contains { $0.id == id && $0.startedAt == before.time && $0.endedAt != nil }
-                    #expect(hasEnded, "seed \(seed): \(id), which was interrupted, is in a batch at \(call.time)")
-                }
-                last[id] = call
-            }
+            #expect(call.ids.count <= most, "seed \(seed): a call at \(call.time)")
+            if call.ids.count > 1 { #expect(call.interrupted.isEmpty, "seed \(seed): messages that were interrupted, at \(call.time)") }
         }
     }
 
@@ -114,9 +105,9 @@ struct RandomScript {
 
     struct Call: Equatable {
         let ids: [String]
+        /// Those of them whose last attempt was interrupted.
+        let interrupted: [String]
         let time: VirtualTime
-        /// The number of crashes before it.
-        let process: Int
     }
 
     struct Enqueued: Equatable {
@@ -129,6 +120,20 @@ struct RandomScript {
     private final class Journal {
         var messages: [String: Enqueued] = [:]
         var calls: [Call] = []
+        var rejected: Set<String> = []
+        /// When the script paused and resumed the queue last.
+        var (pausedAt, resumedAt) = (VirtualTime.zero, VirtualTime.zero)
+        /// When the last attempt began that was or will be refused as unauthorized.
+        var unauthorizedAt = VirtualTime.zero
+
+        func wasInterrupted(_ id: String, _ engine: Engine) -> Bool {
+            guard let sequence = messages[id]?.sequence else { return false }
+            let (context, store) = (engine.context, engine.context.store)
+            return context.lock.withLock {
+                guard let row = try? store.row(at: sequence, .none) else { return false }
+                return (try? store.wasInterrupted(row)) ?? false
+            }
+        }
     }
 
     let seed: UInt64
@@ -186,6 +191,8 @@ struct RandomScript {
         let simulation = try Simulation(seed: seed, options: options(&random))
         prepare(simulation)
         func send(_ delivery: MessageQueue.Delivery, _ time: VirtualTime, _ simulation: Simulation) -> Simulation.Reply {
+            // A receiver that refused a message refuses it again, also if a crash lost its answer.
+            if journal.rejected.contains(delivery.id) { return .answer(.reject(), after: .milliseconds(30)) }
             guard time < .seconds(3_600) else { return .answer(.sent, after: .milliseconds(30)) }
             let latency = Duration.milliseconds(Int64.random(in: 0...3_000, using: &simulation.random))
             switch Int.random(in: 0..<20, using: &simulation.random) {
@@ -194,15 +201,22 @@ struct RandomScript {
             case 13: return .answer(.http(503, retryAfter: "3"), after: latency)
             case 14: return .answer(.http(429), after: latency)
             case 15: return .answer(.offline, after: latency)
-            case 16: return .answer(.reject(), after: latency)
-            case 17: return .answer(.http(401), after: latency)
+            case 16:
+                journal.rejected.insert(delivery.id)
+                return .answer(.reject(), after: latency)
+            case 17:
+                journal.unauthorizedAt = time
+                if renews { renew(simulation, journal, at: time + latency / 2) }
+                return .answer(.http(401), after: latency)
             default: return .noAnswer(accepted: delivery.attempt % 2 == 0)
             }
         }
         if let batches {
             try simulation.setBatchTransport(
                 { [unowned simulation] deliveries, time in
-                    journal.calls.append(Call(ids: deliveries.map(\.id), time: time, process: simulation.recorder.crashes))
+                    let ids = deliveries.map(\.id)
+                    let interrupted = try? simulation.calling { engine in ids.filter { journal.wasInterrupted($0, engine) } }
+                    journal.calls.append(Call(ids: ids, interrupted: interrupted ?? [], time: time))
                     // It stops a conversation at the first message that is not sent and was not refused.
                     var stopped: Set<String> = []
                     return deliveries.map { delivery in
@@ -233,7 +247,10 @@ struct RandomScript {
         if seed % 5 == 2 { for isAway in [true, false, true, false] { simulation.at(moment()) { $0.setBackground(isAway) } } }
         for _ in 0..<Int.random(in: 0...4, using: &random) { simulation.at(moment()) { try $0.drain() } }
         for _ in 0..<Int.random(in: 0...2, using: &random) {
-            simulation.at(moment()) { $0.pause() }
+            simulation.at(moment()) {
+                $0.pause()
+                journal.pausedAt = $0.time
+            }
             simulation.at(moment()) { $0.resume() }
         }
         addCalls(to: simulation)
@@ -253,10 +270,25 @@ struct RandomScript {
         return Run(report: simulation.report, messages: journal.messages, calls: journal.calls)
     }
 
+    private var renews: Bool { seed % 4 == 2 }
+
+    /// A person renews the credentials while attempts with the old ones are in flight. Their answers, all within 3 s, pause nothing.
+    private func renew(_ simulation: Simulation, _ journal: Journal, at time: VirtualTime) {
+        simulation.at(time) {
+            $0.resume()
+            journal.resumedAt = $0.time
+        }
+        simulation.at(time + .seconds(4)) { simulation in
+            guard journal.resumedAt == time, journal.pausedAt < time, journal.unauthorizedAt < time else { return }
+            let isPaused = try simulation.calling { engine throws(QueueError) in try engine.state().isPaused }
+            #expect(!isPaused, "seed \(seed): an answer from before \(time) paused the queue")
+        }
+    }
+
     var hasTimes: Bool { seed % 4 == 3 }
 
-    /// In a quarter of the seeds messages with a time not before are enqueued while offline. After that others keep the transport busy, and
-    /// more messages of the same conversation follow.
+    /// In a quarter of the seeds messages with a time not before are enqueued while offline, half of them in the background. After that
+    /// others keep the transport busy, and more messages of the same conversation follow.
     private func addTimes(to simulation: Simulation, _ journal: Journal) {
         guard hasTimes else { return }
         var random = SeededGenerator(seed: seed &+ 80_000)
@@ -267,7 +299,11 @@ struct RandomScript {
             simulation.setConnectivity(.offline, at: begin)
             simulation.at(begin) { try enqueue(MessageQueue.Draft("t\(number)", conversation: lane), $0, journal, notBefore: notBefore) }
             simulation.setConnectivity(.online, at: begin + .milliseconds(1))
-            for other in 0..<Int.random(in: 1...8, using: &random) {
+            if Bool.random(using: &random) {
+                simulation.at(begin) { $0.setBackground(true) }
+                simulation.at(begin + .seconds(15)) { $0.setBackground(false) }
+            }
+            for other in 0..<Int.random(in: 2...8, using: &random) {
                 let name = other % 2 == 1 ? lane : "d\(other)"
                 let time = begin + .milliseconds(Int64.random(in: 1...200, using: &random))
                 simulation.at(time) { try enqueue(MessageQueue.Draft("t\(number)-\(other)", conversation: name), $0, journal) }
