@@ -1,5 +1,8 @@
 /* From the host's database to the queue: msgq_outbox_collect. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -143,5 +146,67 @@ TEST(T3_a_closed_queue_leaves_the_rows) {
   scene_open(&scene);
   CHECK_RESULT(MSGQ_PERMISSION, msgq_outbox_collect(shop.database, scene.queue, 100, NULL));
   CHECK_NUMBER(1, rows(&shop));
+  end(&scene, &shop);
+}
+
+struct collecting {
+  struct scene *scene;
+  struct shop *shop;
+  atomic_bool is_ending;
+  atomic_int moved, refused;
+};
+
+static void *collect_at_once(void *context) {
+  struct collecting *collecting = context;
+  sqlite3 *database = shop_connect(collecting->shop);
+  sqlite3_busy_timeout(database, 20000);
+  while (!collecting->is_ending) {
+    size_t moved = 0;
+    msgq_result result = msgq_outbox_collect(database, collecting->scene->queue, 7, &moved);
+    if (result != MSGQ_OK && result != MSGQ_CONFLICT && result != MSGQ_BUSY) {
+      fprintf(stderr, "  %s\n", msgq_outbox_error_detail());
+      CHECK_RESULT(MSGQ_OK, result);
+    }
+    collecting->refused += result != MSGQ_OK;
+    collecting->moved += (int)moved;
+  }
+  CHECK(sqlite3_close(database) == SQLITE_OK);
+  return NULL;
+}
+
+TEST(T3_T4_two_collectors_at_once_move_each_message_once_and_in_order) {
+  struct scene scene;
+  struct shop shop;
+  pthread_t threads[2];
+  int count = check_times(400, 60);
+  scene_begin(&scene);
+  scene.options.remember_ids_ms = 0;
+  scene_open(&scene);
+  shop_begin(&shop, &scene, msgq_outbox_schema());
+  sqlite3_busy_timeout(shop.database, 20000);
+  struct collecting collecting = { &scene, &shop, false, 0, 0 };
+  for (int index = 0; index < 2; index++) REQUIRE(pthread_create(&threads[index], NULL, collect_at_once, &collecting) == 0);
+  for (int number = 0; number < count; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%06d", number);
+    CHECK_RESULT(MSGQ_OK, put_in(shop.database, id, number % 2 == 0 ? "ana" : "ben"));
+  }
+  AWAIT(rows(&shop) == 0);
+  collecting.is_ending = true;
+  for (int index = 0; index < 2; index++) pthread_join(threads[index], NULL);
+  CHECK_NUMBER(0, collect(&scene, &shop));
+  CHECK_NUMBER(count, counts_of(&scene, NULL).queued);
+  for (int index = 0; index < 2; index++) {
+    msgq_filter filter = MSGQ_FILTER_INIT;
+    msgq_page *list = NULL;
+    filter.conversation = index == 0 ? "ana" : "ben";
+    filter.limit = 1000;
+    REQUIRE_OK(msgq_list(scene.queue, &filter, &list));
+    CHECK_NUMBER(count / 2, msgq_list_size(list));
+    for (size_t place = 1; place < msgq_list_size(list); place++) {
+      CHECK(strcmp(msgq_list_at(list, place - 1)->id, msgq_list_at(list, place)->id) < 0);
+    }
+    msgq_list_free(list);
+  }
   end(&scene, &shop);
 }
