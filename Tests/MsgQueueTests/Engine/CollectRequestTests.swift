@@ -3,6 +3,23 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct CollectRequestTests {
+    private let directory = TemporaryDirectory()
+
+    @Test func a_request_is_an_event_of_the_queue_and_so_is_the_interval() async throws {
+        var options = MessageQueue.Options(mode: .manual)
+        options.collectInterval = .milliseconds(20)
+        let queue = try MessageQueue(path: directory.store, options: options)
+        let log = EventLog(queue.events)
+        func count() -> Int { log.events.count { $0 == .collect } }
+        try queue.requestCollect()
+        #expect(await eventually { count() == 1 })
+        _ = try queue.handedOver(source: "orders")
+        #expect(await eventually { count() >= 3 })
+        #expect("\(MessageQueue.Event.collect)" == "collect")
+        try await queue.close()
+        #expect(throws: MessageQueue.Error.self) { try queue.requestCollect() }
+    }
+
     @Test func requests_that_wait_share_an_event() {
         var queue = EventQueue()
         for _ in 0..<3 { queue.append(.collect, at: 1) }
