@@ -222,6 +222,9 @@ def main(kind: str, root: str, fate: str, remember_ids: str, server: str = "") -
         places: Callable[[Path], Any] = lambda folder: PostgresqlPlace(folder, server)  # noqa: E731
     else:
         places = lambda folder: SqlitePlace(folder, kind.partition("-")[2])  # noqa: E731
+    # Once for all the processes.
+    for name in ("sqlite", "collecting") if kind != "postgresql" else ("postgresql", "collecting", "psycopg"):
+        importlib.import_module(name if name == "psycopg" else f"msgqueue._outbox.{name}")
     last = 0
     template = Path(root) / "template"
     template.mkdir()
