@@ -208,7 +208,7 @@ final class AttemptRunner {
         if let beginning = call.beginning { begun.append((call.attempts.map(\.start), beginning)) }
         host.call { calls.make(call) { context.isOwnProcess } }
         handleReturnedInTurns()
-        if calls.hasWaiting { writes.commit() } else { begin() }
+        if calls.hasWaiting || !dueReleases.isEmpty { writes.commit() } else { begin() }
         runReleases()
         host.endTransportCall()
     }

@@ -58,9 +58,11 @@ final class CallQueue: @unchecked Sendable {
     private var averageTime: Double?
     private var wasPending = false
     private let mono: @Sendable () -> Int64
+    /// Whether a thread may make further calls before the outcome of its call is handled.
+    private let chains: Bool
 
-    /// `mono` is the clock of the engine.
-    init(mono: @escaping @Sendable () -> Int64) { self.mono = mono }
+    /// `mono` is the clock of the engine. `chains`: a thread may make several calls, one after another, before their outcomes are handled.
+    init(mono: @escaping @Sendable () -> Int64, chains: Bool) { (self.mono, self.chains) = (mono, chains) }
 
     /// What the engine needs to know to provide threads.
     struct State {
@@ -79,6 +81,9 @@ final class CallQueue: @unchecked Sendable {
     }
 
     var hasWaiting: Bool { mutex.withLock { !waiting.isEmpty } }
+
+    /// Whether an attempt has begun whose call no thread makes: it waits, or it was revoked and must be put back.
+    var hasUntaken: Bool { mutex.withLock { !waiting.isEmpty || returned.contains { $0.outcomes == nil } } }
 
     /// The most attempts that may begin in the next commit. When calls take long, an attempt begins only when a thread is ready to call.
     var attemptsPerCommit: Int { mutex.withLock { isQuick ? Self.mostPerCommit : 1 } }
@@ -125,9 +130,8 @@ final class CallQueue: @unchecked Sendable {
         let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
         averageTime = average + (time - average) / 8
         // Any other outcome may mean that the calls that wait must not be made.
-        guard outcomes.allSatisfy(Classification.letsOthersContinue), isQuick, let next = waiting.first, next.beginning == nil else {
-            return nil
-        }
+        guard chains, outcomes.allSatisfy(Classification.letsOthersContinue), isQuick, let next = waiting.first, next.beginning == nil
+        else { return nil }
         return now &- firstReturnedAt < Self.gatheringTime ? takeLocked() : nil
     }
 

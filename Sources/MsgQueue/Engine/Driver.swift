@@ -136,10 +136,12 @@ final class Driver: @unchecked Sendable {
     }
 
     /// Runs one callback of a polled queue, after what is due at a time in a queue without threads. Returns false if there is none.
-    func runCallback() -> Bool {
+    func runCallback() -> Bool { runCallback(continues: false) }
+
+    private func runCallback(continues: Bool) -> Bool {
         if poll?.runCloseCallback(host) == true { return true }
         runDueHere()
-        return runOne() || (poll?.closing?.step() == true && poll?.runCloseCallback(host) == true)
+        return runOne(continues: continues) || (poll?.closing?.step() == true && poll?.runCloseCallback(host) == true)
     }
 
     /// In a queue without threads: performs a part of what is due at a time, and reads now and then what the timer reports.
@@ -327,27 +329,36 @@ final class Driver: @unchecked Sendable {
 
     // MARK: Callbacks
 
+    /// Whether a callback other than that of an attempt may have to run next. Then no attempt begins before it has run.
+    private var isCallbackNext: Bool { events.hasHandler || events.hasEvents || waits.hasWaiters }
+
     /// Delivers one event. Returns false if there is none or another thread is delivering one.
     func deliverOne() -> Bool {
         events.deliverOne(host) { .summary(writes.counts, context.core.scheduler.network) }
     }
 
     /// Runs one callback of a polled queue: an event if there is one, otherwise an attempt. Returns false if there is neither.
-    func runOne() -> Bool {
+    /// `continues`: this thread runs the next callback at once.
+    private func runOne(continues: Bool) -> Bool {
         guard context.phase != .closed else { return false }
         runDueSteps(isTimed: true)
-        if deliverOne() {
+        // An attempt that has begun is called first: a process that ends meanwhile leaves its outcome unknown. If it must not be called any
+        // more, it is put back.
+        let hasBegun = calls.hasUntaken
+        if !hasBegun, deliverOne() {
             runDueSteps()
             return true
         }
-        guard context.hasStart else { return false }
+        guard hasBegun || context.hasStart else { return false }
         guard let call = nextCall() else {
             runDueSteps()
             return deliverOne()
         }
         runDueSteps()
-        // The host's loop decides when the next attempt begins.
-        attempts.make(call) { writes.commit() }
+        attempts.make(call) {
+            let mayBegin = continues && !isCallbackNext && !context.core.scheduler.isPausedOffline(ports.moment)
+            if mayBegin { _ = begin() } else { writes.commit() }
+        }
         runDueSteps()
         return true
     }

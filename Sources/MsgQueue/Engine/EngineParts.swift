@@ -6,9 +6,9 @@ struct EngineParts {
     let collection: CollectRequests
     let network: NetworkWatch
     let timer: EngineTimer
+    let calls: CallQueue
     let poll: PollHost?
     let health: StoreHealth
-    let calls: CallQueue
     let workers: WorkerPool
     let host: HostCalls
     let drains: Drains
@@ -25,12 +25,14 @@ struct EngineParts {
         let alarm = try Alarm(context.ports)
         network = NetworkWatch(context, events, alarm)
         timer = EngineTimer(context, network, alarm)
-        do throws(QueueError) { poll = context.options.callbacks == .threads ? nil : try PollHost(context, events, timer) } catch {
+        let isPolled = context.options.callbacks != .threads
+        // The host decides how many callbacks run: each call of the transport is one.
+        calls = CallQueue(mono: context.ports.mono, chains: !isPolled)
+        do throws(QueueError) { poll = isPolled ? try PollHost(context, events, calls, timer) : nil } catch {
             timer.close()
             throw error
         }
         health = StoreHealth(context, events)
-        calls = CallQueue(mono: context.ports.mono)
         workers = WorkerPool(context, health, calls)
         host = HostCalls(context, events, poll, workers)
         drains = Drains(context, events, health)

@@ -28,7 +28,8 @@ final class EventDelivery {
     init(_ context: EngineContext, _ waits: Waits) { (self.context, self.waits) = (context, waits) }
 
     /// Whether anything receives the events.
-    var isObserved: Bool { handler != nil || observer != nil }
+    var isObserved: Bool { hasHandler || observer != nil }
+    var hasHandler: Bool { handler != nil }
     var hasEvents: Bool { !queue.isEmpty || (queue.summaryIsDue && handler != nil) }
     /// Whether an event can be delivered now.
     var hasWork: Bool { !isDelivering && hasEvents }

@@ -16,8 +16,8 @@ final class HostCalls {
 
     /// Runs the host's code with the lock released.
     func call<T>(_ body: () -> T) -> T {
-        // The callback that this thread takes is no longer work for another one.
-        if let poll, context.phase != .closed { poll.update() }
+        let poll = context.phase == .closed ? nil : poll
+        poll?.callbackBegan()
         context.lock.unlock()
         let value = ThreadContext.current.inCallback(of: context, body)
         guard context.isOwnProcess else {
@@ -25,7 +25,7 @@ final class HostCalls {
             return value
         }
         context.lock.lockForEngine()
-        poll?.endSuppression()
+        poll?.callbackEnded()
         return value
     }
 

@@ -3,10 +3,18 @@ import Glibc
 
 /// A polled queue: a file descriptor for the host's event loop, and the host's threads that run callbacks in `poll`. Under the engine's
 /// lock.
+///
+/// Threads in `poll` search for work, run a callback, or wait. While there is work, whenever the lock is released,
+/// - a thread searches, was woken for that, or does so within a millisecond, or
+/// - none waits: each that is inside a callback searches after it, and the descriptor is readable.
+///
+/// So a thread that stops to search, because it runs a callback, waits or returns, wakes another one for the work that it leaves.
 final class PollHost {
     /// The maximum number of callbacks in one `poll`, so that the host's loop can do other work.
     private static let batch = 64
     private static let suppressionTime: Int64 = 50
+    /// How long a thread waits that has found no callback although there is work, in milliseconds.
+    private static let retryTime: Int64 = 1
 
     /// An eventfd: readable while there is a callback to run.
     private let ready: Int32
@@ -14,6 +22,7 @@ final class PollHost {
     let descriptor: Int32
     private let context: EngineContext
     private let events: EventDelivery
+    private let calls: CallQueue
     /// The timer of a queue without threads; nil: it has a thread.
     private let timer: EngineTimer?
     private var isReadable = false
@@ -21,8 +30,13 @@ final class PollHost {
     private var suppressedUntil: Int64 = 0
     /// The number of threads inside `poll`.
     private var pollers = 0
-    /// The number of those that wait for the condition, because another thread waits for the timer.
+    /// The number of those that search for work before they wait or return. The others wait, or are inside a callback. A callback on a thread
+    /// that is not inside `poll`, such as one that waits for a drain, subtracts one meanwhile: then one thread too many may be woken.
+    private var searching = 0
+    /// The number of those that wait for the condition.
     private var followers = 0
+    /// The number of followers that were woken and do not have the lock yet.
+    private var waking = 0
     /// The number of threads that wait for a drain or an outcome; they run callbacks if no other thread polls.
     private var waiters = 0
     private var lastPolledAt = Int64.min / 2
@@ -34,8 +48,8 @@ final class PollHost {
     private var closeCallback: (@Sendable () -> Void)?
     private var didRunCloseCallback = false
 
-    init(_ context: EngineContext, _ events: EventDelivery, _ timer: EngineTimer) throws(QueueError) {
-        (self.context, self.events) = (context, events)
+    init(_ context: EngineContext, _ events: EventDelivery, _ calls: CallQueue, _ timer: EngineTimer) throws(QueueError) {
+        (self.context, self.events, self.calls) = (context, events, calls)
         self.timer = context.options.callbacks == .poll ? timer : nil
         guard context.ports.hasDescriptors else {
             (ready, descriptor) = (-1, -1)
@@ -59,7 +73,7 @@ final class PollHost {
         }
     }
 
-    var hasWork: Bool { context.phase != .closed && (context.hasStart || events.hasWork || isCloseDue) }
+    var hasWork: Bool { context.phase != .closed && (context.hasStart || events.hasWork || calls.hasUntaken || isCloseDue) }
     /// Whether `poll` can go on with the close of a queue without threads.
     private var isCloseDue: Bool { timer != nil && closing?.wait.isDue == true }
     var isPolled: Bool { pollers > 0 }
@@ -86,31 +100,50 @@ final class PollHost {
 
     func endSuppression() { suppressedUntil = 0 }
 
-    /// Updates the descriptor and wakes threads that wait for work.
+    /// Updates the descriptor, and wakes one thread for the work unless one searches for it.
     func wake() {
         update()
-        guard hasWork else { return }
-        if pollers > 0 {
-            condition.broadcast()
+        guard hasWork, searching <= 0, waking == 0 else { return }
+        if followers > 0 {
+            wakeFollower()
+        } else if pollers > 0 {
             timer?.wake()
+        } else if waiters > 0 {
+            context.progressCondition.broadcast()
         }
-        if waiters > 0 { context.progressCondition.broadcast() }
+    }
+
+    private func wakeFollower() {
+        waking += 1
+        condition.signal()
+    }
+
+    /// A thread runs a callback, with the lock released: what is left is work for another one.
+    func callbackBegan() {
+        searching -= 1
+        wake()
+    }
+
+    func callbackEnded() {
+        searching += 1
+        endSuppression()
     }
 
     // MARK: Callbacks on the host's threads
 
     /// Runs pending callbacks on this thread, and waits for one if there is none. Returns how many ran. `runOne` performs what is due, runs
-    /// one callback, and returns false if there is none.
-    func run(timeout: Int64?, _ runOne: () -> Bool) throws(QueueError) -> Int {
-        pollers += 1
+    /// one callback, and returns false if there is none. It is told whether it will be called again after that callback, at once.
+    func run(timeout: Int64?, _ runOne: (_ continues: Bool) -> Bool) throws(QueueError) -> Int {
+        (pollers, searching) = (pollers + 1, searching + 1)
         defer {
-            pollers -= 1
+            (pollers, searching) = (pollers - 1, searching - 1)
             (lastPolledAt, lastPoller) = (context.ports.mono(), pthread_self())
+            if context.phase != .closed { wake() }
         }
         let deadline = timeout.map { context.ports.mono().addingClamped($0) }
         var (ran, hasWaited) = (0, false)
         while ran < Self.batch {
-            if runOne() {
+            if runOne(ran + 1 < Self.batch) {
                 ran += 1
                 if didRunCloseCallback { break }
                 continue
@@ -119,7 +152,9 @@ final class PollHost {
             if ran > 0 { break }
             // Without a wait there may be news of the timer that nothing has read.
             if let deadline, context.ports.mono() >= deadline, hasWaited || timer == nil { break }
-            wait(until: deadline)
+            // What was due at this moment may be found only by another search.
+            let end = hasWork ? min(deadline ?? Int64.max, context.ports.mono().addingClamped(Self.retryTime)) : deadline
+            wait(until: end)
             hasWaited = true
         }
         return ran
@@ -127,9 +162,13 @@ final class PollHost {
 
     /// Waits for work. In a queue without threads the first thread that waits also waits for the timer.
     private func wait(until deadline: Int64?) {
+        searching -= 1
+        defer { searching += 1 }
         if let timer, !timer.isAsleep, context.phase != .closed { return attend(until: deadline) }
         followers += 1
         context.wait(condition, until: deadline)
+        // A signal wakes any of the followers, and one of them may have reached its time at the same moment: it searches as well.
+        if waking > 0 { waking -= 1 }
         followers -= 1
     }
 
@@ -145,7 +184,7 @@ final class PollHost {
     private func attend(until deadline: Int64?) {
         timer?.attend(until: deadline)
         // This thread may be busy from now on.
-        if followers > 0 { condition.signal() }
+        if followers > waking { wakeFollower() }
     }
 
     /// When a queue without threads has something due at a time (monotonic).
@@ -212,5 +251,8 @@ final class PollHost {
     }
 
     /// Resets the condition in a forked child.
-    func detachForkedChild() { condition.reset() }
+    func detachForkedChild() {
+        condition.reset()
+        (searching, followers, waking) = (0, 0, 0)
+    }
 }

@@ -62,6 +62,8 @@ final class Waits {
 
     // MARK: Waiters
 
+    var hasWaiters: Bool { !waiters.isEmpty }
+
     func add(_ waiter: Waiter) {
         waiters[Name(waiter.id), default: []].append(waiter)
         firstDeadline = min(firstDeadline, waiter.deadline ?? Int64.max)

@@ -155,6 +155,9 @@ extension Scheduler {
         return holds.offlineHold(now) == nil || session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
     }
 
+    /// Whether a call that is not made yet would be revoked, although direct messages start: the last outcome was `offline`.
+    package func isPausedOffline(_ now: Moment) -> Bool { holds.offlineHold(now) != nil }
+
     /// Whether messages of the conversation that are enqueued now may be sent directly.
     func isDirectAllowed(_ conversation: Name) -> Bool {
         direct && mayStart && !isPaused(byName: conversation) && blocks[conversation] == nil

@@ -17,7 +17,7 @@ import Testing
     private let calls: CallQueue
     private let made = Made()
 
-    init() { calls = CallQueue(mono: { [mono] in mono.value }) }
+    init() { calls = CallQueue(mono: { [mono] in mono.value }, chains: true) }
 
     private func add(_ tokens: ClosedRange<UInt64>, microseconds: useconds_t = 0, isRevocable: Bool = false, _ outcome: Outcome = .sent) {
         for token in tokens {
