@@ -58,8 +58,12 @@ extension Simulation {
     /// Deletes the queued and failed messages of one conversation or of all. Throws `.unknown`.
     public func clear(conversation: String? = nil) throws(MessageQueue.Error) {
         let before = Set(messages.filter { conversation == nil || $0.conversation == conversation }.map(\.id))
-        defer { recorder.removed(before.subtracting(messages.map(\.id))) }
-        try calling { engine throws(QueueError) in try engine.clear(conversation) }
+        do throws(QueueError) { try calling { engine throws(QueueError) in try engine.clear(conversation) } } catch {
+            recorder.removed(before.subtracting(messages.map(\.id)))
+            throw error
+        }
+        // Those that are being sent are deleted when their attempts end, perhaps by the recovery after a crash.
+        recorder.removed(before)
     }
 
     // MARK: Sending

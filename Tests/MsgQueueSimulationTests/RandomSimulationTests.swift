@@ -6,11 +6,14 @@ import Testing
 
 /// Random queues with random networks, receivers and crashes. `MSGQUEUE_SEED=17` repeats one run, `MSGQUEUE_SEEDS` sets their number.
 @Suite struct RandomSimulationTests {
-    private static let seeds = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(max(1, number("MSGQUEUE_SEEDS") ?? 100)))
+    /// The seed or the number of seeds in the environment, or so many.
+    static func seeds(usually count: Int) -> [UInt64] {
+        number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(max(1, number("MSGQUEUE_SEEDS") ?? count)))
+    }
 
-    static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
+    private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
-    @Test(arguments: seeds)
+    @Test(arguments: seeds(usually: 100))
     func X10_any_network_receiver_and_crash_loses_nothing_and_keeps_the_order(seed: UInt64) throws {
         let run = try RandomScript(seed: seed).play()
         Self.check(run, seed)

@@ -58,9 +58,10 @@ final class Driver: @unchecked Sendable {
         context.assertInvariants()
         attempts.revokeForbiddenCalls()
         searchEnd = ports.mono().addingClamped(Self.longestSearch)
-        let step = advance()
+        var step = advance()
+        // A refused commit begins a pause, for whose end the core waits.
+        while !writes.commit() { step = advance() }
         context.assertInvariants()
-        writes.commit()
         maintenance.pruneExcess(writes, transactions)
         drains.endWaits(ports.mono())
         endWaits(isTimed: isTimed)
