@@ -10,9 +10,9 @@ package final class SimulatedClock: @unchecked Sendable {
     /// Each opening is a boot of its own, so that times of an earlier opening count by the wall clock.
     private let boot = Int64.random(in: 1...Int64.max)
 
-    /// `start` is the wall clock's time, in milliseconds since 1970.
-    package init(start: Int64, seed: UInt64) {
-        moment = Moment(wall: start, mono: Self.firstMono)
+    /// `start` is the wall clock's time, in milliseconds since 1970; `mono` that of the monotonic clock.
+    package init(start: Int64, mono: Int64 = SimulatedClock.firstMono, seed: UInt64) {
+        moment = Moment(wall: start, mono: mono)
         random = RandomBits(seed: seed)
     }
 
@@ -26,6 +26,9 @@ package final class SimulatedClock: @unchecked Sendable {
             moment = Moment(wall: moment.wall.addingClamped(step), mono: mono)
         }
     }
+
+    /// Sets the wall clock to this time.
+    package func set(wall: Int64) { mutex.withLock { moment = Moment(wall: wall, mono: moment.mono) } }
 
     package var ports: Ports {
         var ports = Ports(

@@ -47,8 +47,8 @@ import Testing
         #expect(try bench.engine.counts(nil).queued == 300)
     }
 
-    private func scheduler(lanes: Int, perStep: Int) throws -> (simulation: Simulation, count: Int) {
-        let simulation = Simulation(.auto, maxInFlight: 1)
+    private func scheduler(lanes: Int, perStep: Int) throws -> (simulation: EngineSimulation, count: Int) {
+        let simulation = try EngineSimulation(.auto, maxInFlight: 1)
         simulation.preload((0..<lanes).map { Name("c\($0)") })
         simulation.answersInCall = true
         try simulation.settle()
@@ -57,7 +57,7 @@ import Testing
     }
 
     /// The steps before anything starts or is read.
-    private func steps(_ simulation: Simulation) -> Int {
+    private func steps(_ simulation: EngineSimulation) -> Int {
         var steps = 0
         while simulation.scheduler.next(simulation.now, queued: 100) == .schedule {
             simulation.scheduler.scheduleMore(simulation.now)

@@ -4,16 +4,16 @@ import Testing
 
 /// X1: explanations that once promised an attempt which was not made then. Each test is one defect that `PromiseTests` found.
 @Suite struct ExplainedWaitTests {
-    private func queueText(_ simulation: Simulation) -> String {
-        let queued = Int64(simulation.store.queued.count)
+    private func queueText(_ simulation: EngineSimulation) -> String {
+        let queued = Int64(simulation.queued.count)
         var wait = simulation.scheduler.wait(queued: queued, hasStart: simulation.hasStart, simulation.now)
-        let sample = QueueSample(simulation.store.queued(after: 0, limit: QueueSample.limit))
+        let sample = QueueSample(simulation.queued(after: 0, limit: QueueSample.limit))
         if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, sample, simulation.now) }
         return Words.queue(wait, BannerFacts(), now: simulation.now.wall)
     }
 
     @Test func X1_no_attempt_is_promised_after_the_expiry() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([9_000]))
+        let simulation = try EngineSimulation(.auto, backoff: .ladder([9_000]))
         let wall = simulation.now.wall
         simulation.enqueue("a") { $0.expiresAt = wall + 5_000 }
         try simulation.settle()
@@ -29,8 +29,8 @@ import Testing
     }
 
     /// A scheduled message that was tried by hand waits for both times.
-    private func triedByHand(_ mode: Mode = .auto) throws -> Simulation {
-        let simulation = Simulation(mode, direct: false, backoff: .ladder([9_000]))
+    private func triedByHand(_ mode: Mode = .auto) throws -> EngineSimulation {
+        let simulation = try EngineSimulation(mode, direct: false, backoff: .ladder([9_000]))
         let wall = simulation.now.wall
         simulation.enqueue("a") { $0.notBefore = wall + 1_000 }
         simulation.enqueue("a") { $0.notBefore = wall + 2_000 }
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func X1_a_schedule_is_not_promised_on_a_metered_link() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try EngineSimulation(.auto)
         simulation.setNetwork(.online, metered: true)
         let wall = simulation.now.wall
         simulation.enqueue("a") { ($0.notBefore, $0.unmeteredOnly) = (wall + 2_000, true) }
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func X1_the_foreground_may_end_a_hold_at_once() throws {
-        let simulation = Simulation(.auto, direct: false)
+        let simulation = try EngineSimulation(.auto, direct: false)
         simulation.enqueue("a")
         try simulation.settle()
         try simulation.answer(1, .offline)
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func X1_a_retry_for_the_network_comes_as_soon_as_the_connection_is_stable() throws {
-        let simulation = Simulation(.ask, backoff: .ladder([9_000]))
+        let simulation = try EngineSimulation(.ask, backoff: .ladder([9_000]))
         simulation.enqueue("a")
         try simulation.settle()
         try simulation.answer(1, .retry(.network))
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func X1_offline_nothing_is_promised_behind_a_retry_that_is_due_later() throws {
-        let simulation = Simulation(.auto, direct: false, backoff: .ladder([9_000]))
+        let simulation = try EngineSimulation(.auto, direct: false, backoff: .ladder([9_000]))
         simulation.enqueue("a", count: 3)
         simulation.scheduler.hold(until: simulation.now.mono + 100, simulation.now)
         try simulation.settle()
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test func X1_another_message_may_use_up_the_batch_before_a_schedule() throws {
-        let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 1 }
+        let simulation = try EngineSimulation(.auto, direct: false) { $0.drainBatch = 1 }
         let wall = simulation.now.wall
         simulation.enqueue("a") { $0.notBefore = wall + 9_000 }
         simulation.enqueue("b") { $0.notBefore = wall + 5_000 }
@@ -121,7 +121,7 @@ import Testing
             (FinalFailure.block, "Another message of this conversation goes first. This one is sent in 5 s at the earliest."),
             (.stepAside, "It is scheduled to be sent in 5 s."),
         ] {
-            let simulation = Simulation(.auto) { $0.finalFailure = rule }
+            let simulation = try EngineSimulation(.auto) { $0.finalFailure = rule }
             let wall = simulation.now.wall
             simulation.setNetwork(.online, metered: true)
             simulation.enqueue("a") { ($0.expiresAt, $0.unmeteredOnly) = (wall + 2_000, true) }

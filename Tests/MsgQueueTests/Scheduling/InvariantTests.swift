@@ -5,7 +5,7 @@ import Testing
 /// The random simulations check the invariants after each step. Here each of them is broken.
 @Suite struct InvariantTests {
     private func sending() throws -> Core {
-        let simulation = Simulation(.auto)
+        let simulation = try EngineSimulation(.auto)
         simulation.preload(["ana", "ana", "ana", "ben"])
         simulation.answersInCall = true
         try simulation.settle()

@@ -4,8 +4,8 @@ import Testing
 
 @Suite struct PromptTests {
     /// Goes offline with queued messages, then online until the end of online_debounce.
-    private func asked(_ count: Int = 3, backoff: Backoff = .automatic) throws -> Simulation {
-        let simulation = Simulation(.ask, backoff: backoff)
+    private func asked(_ count: Int = 3, backoff: Backoff = .automatic) throws -> EngineSimulation {
+        let simulation = try EngineSimulation(.ask, backoff: backoff)
         simulation.goOffline()
         simulation.enqueue("a", count: count)
         try simulation.settle()
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func Q4_flapping_does_not_repeat_a_prompt() throws {
-        let simulation = Simulation(.ask)
+        let simulation = try EngineSimulation(.ask)
         simulation.goOffline()
         simulation.enqueue("a")
         for _ in 0..<100 {
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test func Q4_an_empty_queue_raises_no_prompt() throws {
-        let simulation = Simulation(.ask)
+        let simulation = try EngineSimulation(.ask)
         simulation.goOffline()
         try simulation.settle()
         simulation.goOnline()
@@ -119,7 +119,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .manual])
     func Q4_the_other_modes_raise_no_prompt(mode: Mode) throws {
-        let simulation = Simulation(mode)
+        let simulation = try EngineSimulation(mode)
         simulation.goOffline()
         simulation.enqueue("a")
         simulation.goOnline()
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test func Q4_a_backlog_at_the_start_raises_a_prompt_when_a_transport_is_set() throws {
-        let simulation = Simulation(.ask)
+        let simulation = try EngineSimulation(.ask)
         simulation.preload(["a"])
         try simulation.settle()
         #expect(simulation.count(.prompt) == 1)
@@ -149,7 +149,7 @@ import Testing
     /// More messages than the scheduler holds of a conversation.
     @Test(arguments: [Int32(0), 1])
     func Q4_M2_direct_messages_that_wait_for_the_rate_are_no_backlog(priority: Int32) throws {
-        let simulation = Simulation(.ask) { ($0.ratePerSecond, $0.rateBurst) = (10, 1) }
+        let simulation = try EngineSimulation(.ask) { ($0.ratePerSecond, $0.rateBurst) = (10, 1) }
         try simulation.settle()
         simulation.enqueue("a", count: 2)
         simulation.enqueue("a", count: 38) { $0.priority = priority }
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func Q4_a_backlog_beside_direct_messages_is_asked_about() throws {
-        let simulation = Simulation(.ask) { ($0.ratePerSecond, $0.rateBurst) = (10, 1) }
+        let simulation = try EngineSimulation(.ask) { ($0.ratePerSecond, $0.rateBurst) = (10, 1) }
         simulation.goOffline()
         simulation.enqueue("b")
         simulation.goOnline()

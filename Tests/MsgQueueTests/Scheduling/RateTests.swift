@@ -7,8 +7,8 @@ import Testing
     private func simulation(
         _ rate: Double, burst: Int = 1, ramp: Int64 = 0, mode: Mode = .auto, maxInFlight: Int = 1,
         _ change: (inout Options) -> Void = { _ in }
-    ) -> Simulation {
-        Simulation(mode, maxInFlight: maxInFlight) { options in
+    ) throws -> EngineSimulation {
+        try EngineSimulation(mode, maxInFlight: maxInFlight) { options in
             (options.ratePerSecond, options.rateBurst, options.rampUp) = (rate, burst, ramp)
             options.onlineDebounce = 0
             change(&options)
@@ -16,8 +16,8 @@ import Testing
     }
 
     /// Lets time pass and answers every attempt at once. Returns the times of the starts since the call, in milliseconds from its beginning.
-    private func run(_ simulation: Simulation, for milliseconds: Int64, _ answer: Outcome = .sent) throws -> [Int64] {
-        let (begin, entries) = (simulation.now.mono, simulation.journal.count)
+    private func run(_ simulation: EngineSimulation, for milliseconds: Int64, _ answer: Outcome = .sent) throws -> [Int64] {
+        let (begin, before) = (simulation.now.mono, simulation.starts.count)
         let end = begin + milliseconds
         while true {
             try simulation.run { _ in answer }
@@ -25,11 +25,11 @@ import Testing
             simulation.advance(max(deadline - simulation.now.mono, 1))
         }
         simulation.advance(end - simulation.now.mono)
-        return simulation.journal[entries...].compactMap { if case .started = $0.entry { $0.at - begin } else { nil } }
+        return simulation.startTimes.dropFirst(before).map { $0 - begin }
     }
 
     @Test func F3_direct_messages_and_the_backlog_begin_at_the_rate() throws {
-        let simulation = simulation(10)
+        let simulation = try simulation(10)
         simulation.preload(["ana", "ben", "ana"])
         simulation.goOnline()
         simulation.enqueue("cem", count: 2)
@@ -37,14 +37,14 @@ import Testing
     }
 
     @Test func F3_a_burst_is_saved_up_while_nothing_is_sent() throws {
-        let simulation = simulation(10, burst: 3)
+        let simulation = try simulation(10, burst: 3)
         #expect(try run(simulation, for: 5_000).isEmpty)
         simulation.enqueue("ana", count: 5)
         #expect(try run(simulation, for: 700) == [0, 0, 0, 101, 201])
     }
 
     @Test func F3_requests_on_demand_and_retries_wait_for_the_rate() throws {
-        let simulation = simulation(1, mode: .manual) { $0.backoff = .ladder([100]) }
+        let simulation = try simulation(1, mode: .manual) { $0.backoff = .ladder([100]) }
         simulation.preload(["ana", "ben"])
         simulation.sendNow(2)
         #expect(try run(simulation, for: 1_000).isEmpty)
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func F3_a_drain_waits_for_the_rate_and_its_timeout_ends_it() throws {
-        let simulation = simulation(2, mode: .manual)
+        let simulation = try simulation(2, mode: .manual)
         simulation.preload(["ana", "ben", "cem"])
         simulation.drain(timeout: 1_200)
         #expect(try run(simulation, for: 5_000) == [501, 1_002])
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test func F3_a_drain_of_one_conversation_does_not_wait_for_the_messages_of_others() throws {
-        let simulation = simulation(1, maxInFlight: 2)
+        let simulation = try simulation(1, maxInFlight: 2)
         simulation.preload(["ana", "ben", "ben", "ben"])
         simulation.goOnline()
         simulation.drain("ana")
@@ -79,7 +79,7 @@ import Testing
 
     /// The conversation of the drain is read although messages of the `retryAll` wait for the rate.
     @Test func F3_a_drain_does_not_end_because_a_retry_all_waits_for_the_rate() throws {
-        let simulation = simulation(1, mode: .manual)
+        let simulation = try simulation(1, mode: .manual)
         simulation.preload(["ana", "ben"])
         simulation.goOnline()
         simulation.drain("ana")
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func F3_expiries_and_timeouts_do_not_wait_for_the_rate() throws {
-        let simulation = simulation(1, maxInFlight: 2) { $0.attemptTimeout = 300 }
+        let simulation = try simulation(1, maxInFlight: 2) { $0.attemptTimeout = 300 }
         let wall = simulation.now.wall
         simulation.enqueue("ana")
         simulation.enqueue("ben") { $0.expiresAt = wall + 1_200 }
@@ -101,14 +101,13 @@ import Testing
         #expect(simulation.inFlight == [1])
         #expect(simulation.deadline == simulation.now.mono + 300, "the timeout is before the next attempt that the rate permits")
         simulation.advance(300)
-        try simulation.engine.expireOverdue()
         try simulation.settle()
         #expect(simulation.count(.timedOut(1)) == 1 && simulation.status(2) == .failed)
         #expect(simulation.starts == [1])
     }
 
     @Test func F3_a_restart_begins_with_an_empty_allowance() throws {
-        let simulation = simulation(1, burst: 5)
+        let simulation = try simulation(1, burst: 5)
         simulation.advance(60_000)
         simulation.preload(["ana", "ben"])
         simulation.restart()
@@ -125,7 +124,7 @@ import Testing
             (40, 1_000, 0, "Sending is slower after an outage: the present rate of 1 per second permits the next attempt in 2 s."),
         ]
         for (rate, ramp, passed, text) in texts {
-            let simulation = simulation(rate, ramp: ramp)
+            let simulation = try simulation(rate, ramp: ramp)
             simulation.preload(["ana"])
             simulation.goOnline()
             simulation.advance(passed)
@@ -141,7 +140,7 @@ import Testing
     }
 
     @Test func F4_sending_that_begins_again_begins_slowly() throws {
-        let events: [(name: String, restarts: Bool, event: (Simulation) throws -> Void)] = [
+        let events: [(name: String, restarts: Bool, event: (EngineSimulation) throws -> Void)] = [
             (
                 "online after offline", true,
                 {
@@ -186,7 +185,7 @@ import Testing
             ),
         ]
         for (name, restarts, event) in events {
-            let simulation = simulation(100, burst: 10, ramp: 60_000, maxInFlight: 4)
+            let simulation = try simulation(100, burst: 10, ramp: 60_000, maxInFlight: 4)
             simulation.goOnline()
             simulation.advance(10_000)
             #expect(simulation.scheduler.pace?.rate == 100 && simulation.scheduler.slots == 4)
@@ -197,7 +196,7 @@ import Testing
     }
 
     @Test func F4_a_backlog_after_an_outage_grows_to_the_full_rate() throws {
-        let simulation = simulation(50, burst: 5, ramp: 10_000, maxInFlight: 8)
+        let simulation = try simulation(50, burst: 5, ramp: 10_000, maxInFlight: 8)
         simulation.goOffline()
         simulation.enqueue((0..<1_000).map { Name("c\($0)") })
         simulation.goOnline()

@@ -4,12 +4,12 @@ import Testing
 
 /// Q20: the reason of the queue agrees with what happens, and with the reasons of its messages.
 @Suite struct StateTests {
-    private func wait(_ simulation: Simulation) -> Wait {
-        simulation.scheduler.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
+    private func wait(_ simulation: EngineSimulation) -> Wait {
+        simulation.scheduler.wait(queued: Int64(simulation.queued.count), hasStart: simulation.hasStart, simulation.now)
     }
 
     @Test func Q20_the_first_due_time_is_reported_however_far_away() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try EngineSimulation(.auto)
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
         simulation.enqueue("b") { $0.notBefore = simulation.now.wall + 2 * Options.day }
         simulation.enqueue("c") { $0.notBefore = simulation.now.wall + 9 * Options.day }
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test func Q20_stale_timer_entries_do_not_accumulate() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([3_600_000]))
+        let simulation = try EngineSimulation(.auto, backoff: .ladder([3_600_000]))
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
         for _ in 0..<500 {
             simulation.enqueue("a")
@@ -42,7 +42,7 @@ import Testing
 
     @Test(arguments: [(Mode.auto, Explanation.Reason.next), (.ask, .person), (.manual, .person)])
     func Q20_after_a_delay_the_mode_decides_the_reason(mode: Mode, after: Explanation.Reason) throws {
-        let simulation = Simulation(mode, direct: false)
+        let simulation = try EngineSimulation(mode, direct: false)
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 1_000 }
         try simulation.settle()
         #expect(simulation.wait(of: 1)?.after == after)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func Q20_an_expired_prompt_is_not_in_the_state_before_the_timer_runs() throws {
-        let simulation = Simulation(.ask)
+        let simulation = try EngineSimulation(.ask)
         simulation.goOffline()
         simulation.enqueue("a", count: 3)
         simulation.goOnline()
@@ -84,8 +84,7 @@ import Testing
         options.backoff = random.pick([.ladder([]), .ladder([2_000, 9_000])])
         options.direct = random.chance(50)
         options.drainBatch = random.pick([0, 0, 3])
-        let simulation = Simulation(options)
-        simulation.checker.isDisabled = true
+        let simulation = try EngineSimulation(options)
         for _ in 0..<random.int(1...12) {
             let delay = random.int64(1...5_000)
             let kind = random.int(0...3)
@@ -108,11 +107,11 @@ import Testing
         try simulation.settle()
         simulation.advance(random.int64(0...3_000))
         try simulation.settle()
-        let queued = simulation.store.queued
+        let queued = simulation.queued
         // Only the first of each conversation, because the others depend on its outcome.
         var first: [Name: Int64] = [:]
         for sequence in queued {
-            guard let message = simulation.store[sequence], first[message.conversation] == nil else { continue }
+            guard let message = simulation.row(sequence), first[message.conversation] == nil else { continue }
             first[message.conversation] = sequence
         }
         var promised: [Int64: Wait] = [:]
