@@ -182,7 +182,7 @@ TEST(T6_rows_are_only_deleted_where_a_number_names_one) {
     char sql[512];
     begin(&scene, &shop);
     snprintf(sql, sizeof sql,
-             "DROP TABLE msgq_outbox; CREATE TABLE msgq_outbox(%s, id TEXT UNIQUE, conversation TEXT, refused TEXT, not_before_ms, "
+             "DROP TABLE msgq_outbox; CREATE TABLE msgq_outbox(%s, id TEXT NOT NULL UNIQUE, conversation TEXT, refused TEXT, not_before_ms, "
              "expires_at_ms, time_ms, priority, replace_key, unmetered_only, metadata, body)",
              columns[index]);
     shop_run(&shop, sql);

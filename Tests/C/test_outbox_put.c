@@ -296,3 +296,44 @@ TEST(T1_programs_of_earlier_versions_put_the_fields_that_they_know) {
   CHECK_NUMBER(2, collect(&scene, &shop));
   end(&scene, &shop);
 }
+
+TEST(T1_a_batch_is_put_whole_or_not_at_all) {
+  struct scene scene;
+  struct shop shop;
+  char ids[3][MSGQ_ID_SIZE];
+  begin(&scene, &shop);
+  msgq_draft good[] = { draft_of("a", "ana"), draft_of("b", "ana"), draft_of("c", "ben") };
+  msgq_draft bad[] = { draft_of("d", "ana"), draft_of("b", "ana"), draft_of("e", "ben") };
+  CHECK_RESULT(MSGQ_OK, msgq_outbox_put_batch(shop.database, NULL, 0, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_put_batch(shop.database, NULL, 1, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_put_batch(NULL, good, 3, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_put_batch(shop.database, good, SIZE_MAX, NULL));
+  /* Without a transaction of the host. */
+  REQUIRE_OK(msgq_outbox_put_batch(shop.database, good, 3, ids));
+  CHECK_TEXT("c", ids[2]);
+  CHECK_NUMBER(1, sqlite3_get_autocommit(shop.database));
+  CHECK_RESULT(MSGQ_DUPLICATE, msgq_outbox_put_batch(shop.database, bad, 3, NULL));
+  CHECK_TEXT("1: id b is in the outbox", msgq_outbox_error_detail());
+  CHECK_NUMBER(1, sqlite3_get_autocommit(shop.database));
+  CHECK_NUMBER(3, rows(&shop));
+  /* Inside of one. */
+  shop_run(&shop, "BEGIN IMMEDIATE; INSERT INTO orders VALUES(1, 'kept')");
+  put_one(&shop, "before");
+  CHECK_RESULT(MSGQ_DUPLICATE, msgq_outbox_put_batch(shop.database, bad, 3, NULL));
+  bad[1].id = "f";
+  bad[2].priority = 1000;
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_put_batch(shop.database, bad, 3, NULL));
+  CHECK(strncmp(msgq_outbox_error_detail(), "2: the priority", 15) == 0);
+  bad[2].struct_size--;
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_put_batch(shop.database, bad, 3, NULL));
+  CHECK_NUMBER(4, rows(&shop));
+  bad[2] = draft_of("", "ben");
+  bad[2].id = NULL;
+  REQUIRE_OK(msgq_outbox_put_batch(shop.database, bad, 3, ids));
+  CHECK_NUMBER(36, strlen(ids[2]));
+  CHECK_NUMBER(0, sqlite3_get_autocommit(shop.database));
+  shop_run(&shop, "COMMIT");
+  CHECK_NUMBER(7, collect(&scene, &shop));
+  CHECK(sqlite3_next_stmt(shop.database, NULL) == NULL);
+  end(&scene, &shop);
+}

@@ -70,13 +70,14 @@ TEST(T5_rows_that_are_no_messages_are_refused_and_block_none) {
   struct shop shop;
   scene_begin_open(&scene);
   shop_begin(&shop, &scene, loose_schema);
-  put_one(&shop, "before");
+  shop_run(&shop, "INSERT INTO msgq_outbox(id, conversation, time_ms, body) VALUES('before', 'ana', 1, x'00')");
   for (int index = 0; index < case_count; index++) {
     char id[16];
     snprintf(id, sizeof id, "bad%d", index);
     insert_row(&shop, id, &row_cases[index]);
   }
-  put_one(&shop, "behind");
+  shop_run(&shop, "INSERT INTO msgq_outbox(id, conversation, time_ms, body) VALUES('behind', 'ana', 1, x'00')");
+  CHECK_RESULT(MSGQ_CORRUPT, put_in(shop.database, "new", "ana")); /* an id could be NULL */
   CHECK_NUMBER(2, collect(&scene, &shop));
   UNSENT(&scene, "before behind");
   CHECK_NUMBER(case_count, shop_number(&shop, "SELECT count(*) FROM msgq_outbox WHERE refused <> ''"));

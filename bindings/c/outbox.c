@@ -26,6 +26,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,8 @@ enum {
   most_limit = 1000000,
   synchronous_extra = 3,
   longest_kick_ms = 1000,
+  least_draft = offsetof(msgq_draft, unmetered_only), /* the fields that a draft has at least */
+  most_draft = 1 << 16,
 };
 
 static const int64_t last_time_ms = 253402300799999; /* the end of the year 9999 */
@@ -71,6 +74,25 @@ static msgq_result fail(msgq_result result, const char *format, ...) {
   va_end(arguments);
   sqlite_code = SQLITE_OK;
   return result;
+}
+
+/* A failure that is reported after other calls. */
+struct failure {
+  msgq_result result;
+  int code;
+  char text[sizeof detail];
+};
+
+static struct failure failure_of(msgq_result result) {
+  struct failure failure = { .result = result, .code = sqlite_code };
+  memcpy(failure.text, detail, sizeof detail);
+  return failure;
+}
+
+static msgq_result fail_again(const struct failure *failure) {
+  memcpy(detail, failure->text, sizeof detail);
+  sqlite_code = failure->code;
+  return failure->result;
 }
 
 /* The same for a call of the queue that failed. */
@@ -214,6 +236,13 @@ static msgq_result run_text(sqlite3 *db, const char *sql, const char *what) {
   return result;
 }
 
+/* Runs a statement after an error, which is the one to report. */
+static void run_quietly(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *statement = NULL;
+  if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK) sqlite3_step(statement);
+  sqlite3_finalize(statement);
+}
+
 /* Returns the code of SQLite. */
 static int bind_text(sqlite3_stmt *statement, int place, const char *text) {
   if (text == NULL) return sqlite3_bind_null(statement, place);
@@ -255,12 +284,13 @@ const char *msgq_outbox_schema(void) {
          "  WHERE NOT EXISTS (SELECT 1 FROM msgq_outbox_store);\n";
 }
 
-/* One statement, which also checks the version: no row is written with another one. The conflict
-   is named, so that it can only be prepared where ids are unique. */
+/* One statement, which also checks the version: with another one the id is NULL, which the table does
+   not permit. The conflict is named, so that it can only be prepared where ids are unique. */
 static const char put_sql[] =
     "INSERT INTO main.msgq_outbox(id, conversation, body, metadata, not_before_ms, expires_at_ms,"
     " time_ms, priority, replace_key, unmetered_only)"
-    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM main.msgq_outbox_store WHERE version = 1"
+    " VALUES((SELECT ?1 FROM main.msgq_outbox_store WHERE version = 1),"
+    " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
     " ON CONFLICT(id) DO NOTHING";
 
 /* Says why a statement about the tables could not be prepared. */
@@ -398,8 +428,7 @@ static msgq_result read_draft(const msgq_draft *given, msgq_draft *draft) {
   static const msgq_draft blank = MSGQ_DRAFT_INIT;
   *draft = blank;
   size_t size = given->struct_size;
-  if (size < offsetof(msgq_draft, unmetered_only))
-    return fail(MSGQ_INVALID, "struct_size is %zu", size);
+  if (size < least_draft) return fail(MSGQ_INVALID, "struct_size is %zu", size);
   for (size_t index = sizeof *draft; index < size; index++) {
     if (((const unsigned char *)given)[index] != 0)
       return fail(MSGQ_INVALID, "struct_size is %zu", size);
@@ -490,31 +519,47 @@ static int bind_draft(sqlite3_stmt *statement, const msgq_draft *draft, const ch
   return SQLITE_OK;
 }
 
-/* Inserts the row. What belongs to the host's connection beside its data is left as it was. */
-static msgq_result insert(sqlite3 *db, const msgq_draft *draft, const char *metadata,
-                          size_t metadata_size) {
-  sqlite3_int64 last = sqlite3_last_insert_rowid(db);
-  sqlite3_stmt *statement = NULL;
-  msgq_result result = prepare(db, put_sql, "the outbox", &statement);
+/* Prepares `put_sql`. */
+static msgq_result prepare_put(sqlite3 *db, sqlite3_stmt **out) {
+  int is_required = 0;
+  msgq_result result = prepare(db, put_sql, "the outbox", out);
   if (result != MSGQ_OK) return explain_tables(db, result);
-  int code = bind_draft(statement, draft, metadata, metadata_size);
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
-  if (code != SQLITE_DONE) result = fail_sqlite(db, code, "the outbox");
-  bool is_stored = code == SQLITE_DONE && sqlite3_changes(db) > 0;
-  sqlite3_finalize(statement);
-  if (result != MSGQ_OK) return result;
-  sqlite3_set_last_insert_rowid(db, last);
-  if (is_stored) return MSGQ_OK;
-  result = check_tables(db, NULL);
-  return result != MSGQ_OK ? result : fail(MSGQ_DUPLICATE, "id %s is in the outbox", draft->id);
+  int code = sqlite3_table_column_metadata(db, "main", "msgq_outbox", "id", NULL, NULL,
+                                           &is_required, NULL, NULL);
+  if (code == SQLITE_OK && is_required) return MSGQ_OK;
+  sqlite3_finalize(*out);
+  *out = NULL;
+  return fail(MSGQ_CORRUPT, "the tables are not those of an outbox: id may be NULL");
 }
 
-msgq_result msgq_outbox_put(sqlite3 *db, const msgq_draft *given, char id_out[MSGQ_ID_SIZE]) {
+/* Inserts the row. What belongs to the host's connection beside its data is left as it was. */
+static msgq_result insert(sqlite3 *db, sqlite3_stmt *statement, const msgq_draft *draft,
+                          const char *metadata, size_t metadata_size) {
+  sqlite3_int64 last = sqlite3_last_insert_rowid(db);
+  int code = bind_draft(statement, draft, metadata, metadata_size);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  msgq_result result = code == SQLITE_DONE ? MSGQ_OK : fail_sqlite(db, code, "the outbox");
+  bool is_stored = code == SQLITE_DONE && sqlite3_changes(db) > 0;
+  sqlite3_reset(statement);
+  sqlite3_set_last_insert_rowid(db, last);
+  if (is_stored) return MSGQ_OK;
+  if (result == MSGQ_OK) {
+    result = check_tables(db, NULL);
+    return result != MSGQ_OK ? result : fail(MSGQ_DUPLICATE, "id %s is in the outbox", draft->id);
+  }
+  if (sqlite_code != SQLITE_CONSTRAINT_NOTNULL) return result;
+  /* The version, or a trigger of the host. */
+  struct failure first = failure_of(result);
+  result = check_tables(db, NULL);
+  return result != MSGQ_OK ? result : fail_again(&first);
+}
+
+/* Checks a draft and inserts its row. */
+static msgq_result put_one(sqlite3 *db, sqlite3_stmt *statement, const msgq_draft *given,
+                           char *id_out) {
   msgq_draft draft;
   char id[MSGQ_ID_SIZE], *metadata = NULL;
   size_t metadata_size = 0;
-  if (db == NULL) return fail(MSGQ_INVALID, "db is NULL");
-  if (given == NULL) return fail(MSGQ_INVALID, "draft is NULL");
   int64_t now = now_ms();
   msgq_result result = read_draft(given, &draft);
   if (result == MSGQ_OK) result = set_times(&draft, now);
@@ -523,9 +568,63 @@ msgq_result msgq_outbox_put(sqlite3 *db, const msgq_draft *given, char id_out[MS
     draft.id = id;
   }
   if (result == MSGQ_OK) result = pack_metadata(&draft, &metadata, &metadata_size);
-  if (result == MSGQ_OK) result = insert(db, &draft, metadata, metadata_size);
+  if (result == MSGQ_OK) result = insert(db, statement, &draft, metadata, metadata_size);
   if (result == MSGQ_OK && id_out != NULL) memmove(id_out, draft.id, strlen(draft.id) + 1);
   free(metadata);
+  return result;
+}
+
+msgq_result msgq_outbox_put(sqlite3 *db, const msgq_draft *draft, char id_out[MSGQ_ID_SIZE]) {
+  sqlite3_stmt *statement = NULL;
+  if (db == NULL) return fail(MSGQ_INVALID, "db is NULL");
+  if (draft == NULL) return fail(MSGQ_INVALID, "draft is NULL");
+  msgq_result result = prepare_put(db, &statement);
+  if (result != MSGQ_OK) return result;
+  result = put_one(db, statement, draft, id_out);
+  sqlite3_finalize(statement);
+  return result;
+}
+
+/* Puts the drafts up to the first that fails. */
+static msgq_result put_each(sqlite3 *db, const msgq_draft *drafts, size_t count,
+                            char (*ids_out)[MSGQ_ID_SIZE]) {
+  sqlite3_stmt *statement = NULL;
+  size_t size = drafts->struct_size;
+  msgq_result result = prepare_put(db, &statement);
+  for (size_t index = 0; result == MSGQ_OK && index < count; index++) {
+    const void *place = (const char *)drafts + index * size;
+    result = ((const msgq_draft *)place)->struct_size == size
+                 ? put_one(db, statement, place, ids_out != NULL ? ids_out[index] : NULL)
+                 : fail(MSGQ_INVALID, "struct_size differs");
+    if (result == MSGQ_OK) continue;
+    char said[sizeof detail - 32];
+    snprintf(said, sizeof said, "%.*s", (int)sizeof said - 1, detail);
+    snprintf(detail, sizeof detail, "%zu: %s", index, said);
+  }
+  sqlite3_finalize(statement);
+  return result;
+}
+
+msgq_result msgq_outbox_put_batch(sqlite3 *db, const msgq_draft *drafts, size_t count,
+                                  char (*ids_out)[MSGQ_ID_SIZE]) {
+  if (db == NULL) return fail(MSGQ_INVALID, "db is NULL");
+  if (count > most_limit) return fail(MSGQ_INVALID, "count must be 0 to %d", most_limit);
+  if (count == 0) return MSGQ_OK;
+  if (drafts == NULL) return fail(MSGQ_INVALID, "drafts is NULL");
+  if (drafts->struct_size < least_draft || drafts->struct_size > most_draft) {
+    return fail(MSGQ_INVALID, "struct_size is %zu", (size_t)drafts->struct_size);
+  }
+  bool is_alone = sqlite3_get_autocommit(db) != 0;
+  msgq_result result =
+      run_text(db, is_alone ? "BEGIN IMMEDIATE" : "SAVEPOINT msgq_outbox_put", "the outbox");
+  if (result != MSGQ_OK) return result;
+  result = put_each(db, drafts, count, ids_out);
+  if (result == MSGQ_OK) {
+    result = run_text(db, is_alone ? "COMMIT" : "RELEASE msgq_outbox_put", "the outbox");
+  }
+  if (result == MSGQ_OK || sqlite3_get_autocommit(db) != 0) return result;
+  if (!is_alone) run_quietly(db, "ROLLBACK TO msgq_outbox_put");
+  run_quietly(db, is_alone ? "ROLLBACK" : "RELEASE msgq_outbox_put");
   return result;
 }
 
@@ -814,12 +913,7 @@ static msgq_result turn(struct collector *collector, size_t limit) {
   if (result == MSGQ_OK) return MSGQ_OK;
   free_rows(collector);
   /* An error may have ended the transaction. The first error is the one to report. */
-  sqlite3_stmt *statement = NULL;
-  if (sqlite3_get_autocommit(collector->db) == 0 &&
-      sqlite3_prepare_v2(collector->db, "ROLLBACK", -1, &statement, NULL) == SQLITE_OK) {
-    sqlite3_step(statement);
-    sqlite3_finalize(statement);
-  }
+  if (sqlite3_get_autocommit(collector->db) == 0) run_quietly(collector->db, "ROLLBACK");
   return result;
 }
 
@@ -924,15 +1018,9 @@ static msgq_result move_durably(struct collector *collector, size_t limit, size_
   if (result != MSGQ_OK) return result;
   result = move(collector, limit, moved);
   if (before >= synchronous_extra) return result;
-  /* The first error is the one to report. */
-  char said[sizeof detail];
-  int code = sqlite_code;
-  memcpy(said, detail, sizeof said);
+  struct failure first = failure_of(result);
   msgq_result restored = set_synchronous(collector->db, before);
-  if (result == MSGQ_OK) return restored;
-  memcpy(detail, said, sizeof said);
-  sqlite_code = code;
-  return result;
+  return result == MSGQ_OK ? restored : fail_again(&first);
 }
 
 msgq_result msgq_outbox_collect(sqlite3 *db, msgq_queue *queue, size_t limit, size_t *moved) {

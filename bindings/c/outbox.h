@@ -60,6 +60,15 @@ const char *msgq_outbox_schema(void);
 msgq_result msgq_outbox_put(sqlite3 *db, const msgq_draft *draft, char id_out[MSGQ_ID_SIZE]);
 
 /*
+ * Puts `count` messages (0 to 1,000,000) in this order, all or none, as msgq_outbox_put does each;
+ * it is faster than as many calls of that. Inside a transaction of the host it is a savepoint of
+ * its own. `ids_out`, unless NULL, has room for `count` ids, which are valid on OK. Every draft has
+ * the same struct_size. The detail begins with the index of the draft that failed.
+ */
+msgq_result msgq_outbox_put_batch(sqlite3 *db, const msgq_draft *drafts, size_t count,
+                                  char (*ids_out)[MSGQ_ID_SIZE]);
+
+/*
  * Moves at most `limit` (1 to 1,000,000) messages to the queue, in the order in which they were
  * put, and deletes their rows. `moved`, unless NULL, receives how many the queue has now, also
  * after an error. It works in rounds of at most 1,000 messages and about 16 MiB of bodies; a round

@@ -96,6 +96,40 @@ static void compare_puts(sqlite3 *database, const char *name, int transactions, 
   printf("%-28s bare %9.0f/s, put %9.0f/s, put/bare %.3f\n", name, median(bares, rounds), median(puts, rounds), median(ratios, rounds));
 }
 
+/* 100 messages in a transaction, by one call. */
+static double measure_batch(sqlite3 *database, int transactions) {
+  static long number;
+  static char ids[batch][64], body[body_size];
+  msgq_draft drafts[batch];
+  double begin = now();
+  for (int transaction = 0; transaction < transactions; transaction++) {
+    run(database, "BEGIN IMMEDIATE");
+    for (int message = 0; message < batch; message++) {
+      order(database);
+      snprintf(ids[message], sizeof ids[message], "01932c5a-8f00-7abc-9000-%012ld", number++);
+      drafts[message] = (msgq_draft)MSGQ_DRAFT_INIT;
+      drafts[message].id = ids[message];
+      drafts[message].conversation = "ana";
+      drafts[message].body = body;
+      drafts[message].body_size = body_size;
+    }
+    must(msgq_outbox_put_batch(database, drafts, batch, NULL) == MSGQ_OK, "put");
+    run(database, "COMMIT");
+  }
+  return transactions * batch / (now() - begin);
+}
+
+static void compare_batches(sqlite3 *database, int rounds) {
+  double ratios[64];
+  for (int round = 0; round < rounds; round++) {
+    double first = round % 2 == 0 ? measure(database, bare, 100, batch) : measure_batch(database, 100);
+    double second = round % 2 == 0 ? measure_batch(database, 100) : measure(database, bare, 100, batch);
+    ratios[round] = round % 2 == 0 ? second / first : first / second;
+    run(database, "DELETE FROM msgq_outbox; DELETE FROM orders");
+  }
+  printf("%-28s put_batch/bare %.3f\n", "100 in a transaction", median(ratios, rounds));
+}
+
 static void collections(sqlite3 *database, msgq_queue *queue, int rounds) {
   double rates[64];
   for (int round = 0; round < rounds; round++) {
@@ -131,6 +165,7 @@ int main(int count, char **arguments) {
       compare_puts(database, name, mode == 1 || in_each > 1 ? 100 : 2000, in_each, rounds);
     }
   }
+  compare_batches(database, rounds);
   options.mode = MSGQ_MODE_MANUAL;
   options.direct = false;
   snprintf(path, sizeof path, "%s/queue.db", arguments[1]);
