@@ -555,7 +555,7 @@ def test_T5_errors_of_the_server_are_unchanged_and_lose_nothing(address: str, qu
     host.close()
 
 
-def test_T5_async_and_wrapped_connections_are_refused(address: str) -> None:
+def test_T5_wrapped_connections_are_refused(address: str) -> None:
     with psycopg.connect(address) as host, pytest.raises(TypeError, match=r"psycopg\.Connection"):
         Outbox(host.cursor())
 

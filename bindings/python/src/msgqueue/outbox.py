@@ -269,7 +269,7 @@ def _host(connection: object) -> Host:
         from ._outbox.postgresql import Postgresql
 
         return Postgresql(connection)
-    raise TypeError(
-        f"connection must be a sqlite3.Connection or a psycopg.Connection, not {type(connection).__module__}."
-        f"{type(connection).__name__}"
-    )
+    kind = f"{type(connection).__module__}.{type(connection).__name__}"
+    if psycopg is not None and isinstance(connection, psycopg.AsyncConnection):
+        kind += ": use msgqueue.aio.Outbox"
+    raise TypeError(f"connection must be a sqlite3.Connection or a psycopg.Connection, not {kind}")
