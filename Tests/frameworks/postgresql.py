@@ -10,12 +10,17 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-psycopg: Any = pytest.importorskip("psycopg")
+PYTHON_TESTS = Path(__file__).resolve().parents[2] / "bindings" / "python" / "tests"
+
+# A connection, or something of the driver, which is not installed where the types are checked.
+Client = Any
+psycopg: Client = pytest.importorskip("psycopg")
 
 
 def programs() -> Path | None:
@@ -54,7 +59,13 @@ class Server:
     def _run(self, name: str, *arguments: object) -> None:
         command = [str(self._programs / name), *map(str, arguments)]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=self._environment(), cwd=self._folder, **self._user
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self._environment(),
+            cwd=self._folder,
+            **self._user,
         )
         assert done.returncode == 0, done.stderr
 
@@ -113,3 +124,16 @@ class Server:
         with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} {options}")
         return self.address(name)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def address(server: Server) -> str:
+    """The address of a database of the test's own."""
+    return server.database()

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 from msgqueue import ConflictError, DuplicateError, InvalidError, Mode, Outbox, aio
-from postgresql import psycopg
+from postgresql import Client, address, psycopg, server
+
+# The fixtures.
+__all__ = ["address", "server"]
 
 Work = Callable[[Any, aio.MessageQueue], Awaitable[None]]
 
 
-def run(address: str, folder: Path, work: Work, **options: Any) -> None:
+def run(address: str, folder: Path, work: Work, **options: Client) -> None:
     """Runs a test with a connection, whose tables are there, and a queue."""
 
     async def main() -> None:
@@ -39,7 +42,7 @@ async def bodies(queue: aio.MessageQueue) -> list[bytes | None]:
 
 @pytest.mark.parametrize("autocommit", [False, True])
 def test_T2_asyncio_order_and_message_exist_both_or_neither(address: str, tmp_path: Path, autocommit: bool) -> None:
-    async def work(host: Any, queue: aio.MessageQueue) -> None:
+    async def work(host: Client, queue: aio.MessageQueue) -> None:
         outbox = aio.Outbox(host, queue)
 
         async def failing() -> None:
@@ -74,7 +77,7 @@ def test_T2_asyncio_order_and_message_exist_both_or_neither(address: str, tmp_pa
 
 
 def test_T2_asyncio_tasks_share_a_transaction(address: str, tmp_path: Path) -> None:
-    async def work(host: Any, queue: aio.MessageQueue) -> None:
+    async def work(host: Client, queue: aio.MessageQueue) -> None:
         outbox = aio.Outbox(host, queue)
         await asyncio.gather(*(outbox.put(str(number), conversation=str(number % 3)) for number in range(30)))
         await host.commit()
@@ -87,7 +90,7 @@ def test_T2_asyncio_tasks_share_a_transaction(address: str, tmp_path: Path) -> N
 
 
 def test_T3_asyncio_a_cancelled_collection_loses_nothing(address: str, tmp_path: Path) -> None:
-    async def work(host: Any, queue: aio.MessageQueue) -> None:
+    async def work(host: Client, queue: aio.MessageQueue) -> None:
         outbox = aio.Outbox(host, queue)
         for delay in range(12):
             await outbox.put_batch({"body": f"{delay}-{number}"} for number in range(20))
@@ -106,7 +109,7 @@ def test_T3_asyncio_a_cancelled_collection_loses_nothing(address: str, tmp_path:
 
 
 def test_T5_asyncio_wrong_arguments_are_type_errors(address: str, tmp_path: Path) -> None:
-    async def work(host: Any, queue: aio.MessageQueue) -> None:
+    async def work(host: Client, queue: aio.MessageQueue) -> None:
         with pytest.raises(TypeError, match="AsyncConnection"):
             aio.Outbox(object())
         with pytest.raises(TypeError, match=r"msgqueue\.aio\.MessageQueue"):

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PYTHON_TESTS
 from killed import FATES
 from msgqueue import (
     ConflictError,
@@ -31,7 +30,10 @@ from msgqueue import (
     TooNewError,
 )
 from msgqueue._outbox.postgresql import Postgresql, lock_of
-from postgresql import Server, psycopg
+from postgresql import PYTHON_TESTS, Client, Server, address, psycopg, server
+
+# The fixtures.
+__all__ = ["address", "server"]
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def host(address: str) -> Iterator[Any]:
     connection.close()
 
 
-def made(address: str, **options: Any) -> Any:
+def made(address: str, **options: Client) -> Client:
     """Connects the program to its database, and makes its tables."""
     connection = psycopg.connect(address, **options)
     Outbox(connection).create()
@@ -60,13 +62,13 @@ def bodies(queue: MessageQueue) -> list[bytes | None]:
     return [message.body for message in queue.list(status=Status, limit=1000)]
 
 
-def rows(connection: Any, sql: str) -> list[Any]:
+def rows(connection: Client, sql: str) -> list[Any]:
     found = list(psycopg.Cursor(connection).execute(sql).fetchall())
     connection.commit()
     return found
 
 
-def test_T2_order_and_message_exist_both_or_neither(host: Any, queue: MessageQueue) -> None:
+def test_T2_order_and_message_exist_both_or_neither(host: Client, queue: MessageQueue) -> None:
     outbox = Outbox(host)
     for name in ("rolled back", "kept"):
         host.execute("INSERT INTO orders VALUES(%s)", (name,))
@@ -135,7 +137,7 @@ def test_T2_a_block_commits_and_collects_or_rolls_back(address: str, queue: Mess
         outbox.collect()
 
 
-def test_T2_a_duplicate_leaves_the_transaction_usable(host: Any, queue: MessageQueue) -> None:
+def test_T2_a_duplicate_leaves_the_transaction_usable(host: Client, queue: MessageQueue) -> None:
     outbox = Outbox(host)
     outbox.put("one", id="a")
     with pytest.raises(DuplicateError):
@@ -152,7 +154,7 @@ def test_T2_a_duplicate_leaves_the_transaction_usable(host: Any, queue: MessageQ
     assert bodies(queue) == [b"one", b"two"]
 
 
-def test_T2_every_field_arrives(host: Any, queue: MessageQueue) -> None:
+def test_T2_every_field_arrives(host: Client, queue: MessageQueue) -> None:
     given: dict[str, Any] = {
         "body": b"a\0b'; DROP TABLE orders; -- %s %(x)s",
         "conversation": "'; DROP TABLE orders; -- ü %s",
@@ -172,9 +174,7 @@ def test_T2_every_field_arrives(host: Any, queue: MessageQueue) -> None:
     assert outbox.collect(queue) == 2
     ignored = {"id", "sequence", "created"}
     direct, first = vars(queue.get("direct")), vars(queue.get("id'\"%"))
-    assert {n: v for n, v in first.items() if n not in ignored} == {
-        n: v for n, v in direct.items() if n not in ignored
-    }
+    assert {n: v for n, v in first.items() if n not in ignored} == {n: v for n, v in direct.items() if n not in ignored}
     assert (queue.get("empty").body, queue.get("empty").conversation) == (b"", "")
 
 
@@ -182,15 +182,15 @@ def test_T2_nothing_of_the_program_changes_what_is_read(address: str, queue: Mes
     """Factories, loaders and dumpers of the program, and its settings, which are left as they are."""
     host = made(address)
 
-    def failing(*_: Any) -> Any:
+    def failing(*_: Client) -> Client:
         raise AssertionError("the program's factory was called")
 
     class Loader(psycopg.adapt.Loader):  # type: ignore[misc]
-        def load(self, data: Any) -> Any:
+        def load(self, data: Client) -> Client:
             return failing(data)
 
     class Dumper(psycopg.adapt.Dumper):  # type: ignore[misc]
-        def dump(self, obj: Any) -> Any:
+        def dump(self, obj: Client) -> Client:
             return failing(obj)
 
     for name in ("text", "bytea", "int4", "int8", "bool"):
@@ -350,7 +350,7 @@ def test_T4_a_batch_takes_its_locks_in_one_order(address: str) -> None:
     both(lambda host, order: (Outbox(host).put_batch({"body": "", "conversation": name} for name in order), None)[1])
     assert problems == []
 
-    def alone(host: Any, order: list[str]) -> None:
+    def alone(host: Client, order: list[str]) -> None:
         for name in order:
             Outbox(host).put("", conversation=name)
             time.sleep(0.001)
@@ -367,7 +367,7 @@ def test_T4_the_lock_of_a_conversation_is_the_same_in_every_version() -> None:
 # ---------------------------------------------------------------- collecting
 
 
-def test_T3_a_full_queue_takes_what_it_can(host: Any, tmp_path: Path) -> None:
+def test_T3_a_full_queue_takes_what_it_can(host: Client, tmp_path: Path) -> None:
     with MessageQueue(tmp_path / "small.db", mode=Mode.MANUAL, direct=False, limit_messages=3) as queue:
         outbox = Outbox(host, queue)
         outbox.put_batch({"body": str(number)} for number in range(10))
@@ -380,10 +380,8 @@ def test_T3_a_full_queue_takes_what_it_can(host: Any, tmp_path: Path) -> None:
         assert rows(host, "SELECT count(*) FROM msgq_outbox") == [(4,)]
 
 
-def test_T3_large_messages_are_collected_in_rounds(host: Any, tmp_path: Path) -> None:
-    with MessageQueue(
-        tmp_path / "large.db", mode=Mode.MANUAL, direct=False, limit_body=16 << 20
-    ) as queue:
+def test_T3_large_messages_are_collected_in_rounds(host: Client, tmp_path: Path) -> None:
+    with MessageQueue(tmp_path / "large.db", mode=Mode.MANUAL, direct=False, limit_body=16 << 20) as queue:
         outbox = Outbox(host, queue)
         for number in range(5):
             outbox.put(bytes(10 << 20), id=str(number))
@@ -467,7 +465,7 @@ TABLES: list[tuple[str, type[Exception], str]] = [
 
 @pytest.mark.parametrize(("change", "kind", "text"), TABLES, ids=[change for change, _, _ in TABLES])
 def test_T5_tables_of_others_are_refused(
-    host: Any, queue: MessageQueue, change: str, kind: type[Exception], text: str
+    host: Client, queue: MessageQueue, change: str, kind: type[Exception], text: str
 ) -> None:
     host.execute(change)
     host.commit()
@@ -484,7 +482,7 @@ def test_T5_tables_of_others_are_refused(
     assert queue.counts().queued == 0
 
 
-def test_T5_rows_that_somebody_wrote_by_hand_block_nothing(host: Any, queue: MessageQueue) -> None:
+def test_T5_rows_that_somebody_wrote_by_hand_block_nothing(host: Client, queue: MessageQueue) -> None:
     for column in ("id", "conversation", "body", "time_ms", "priority", "unmetered_only"):
         host.execute(f"ALTER TABLE msgq_outbox ALTER COLUMN {column} DROP NOT NULL")
     good = {"id": "'x'", "conversation": "'c'", "body": "'b'", "time_ms": "5", "priority": "0", "unmetered_only": "0"}
@@ -578,8 +576,19 @@ def test_T2_T3_a_message_is_neither_lost_nor_doubled_nor_back(server: Server, tm
     assert int(ended.stdout.split()[-1]) >= 20
 
 
-class Crash(Exception):
-    """The server was ended."""
+def crashing_before(last: int, server: Server) -> Client:
+    """Returns `execute`, which ends the server before a statement."""
+    count = 0
+    execute = Postgresql.execute
+
+    def crashing(self: Postgresql, *arguments: Client) -> Client:
+        nonlocal count
+        count += 1
+        if count == last:
+            server.stop(signal.SIGQUIT)
+        return execute(self, *arguments)
+
+    return crashing
 
 
 def test_T2_a_crash_of_the_server_leaves_both_or_neither(
@@ -601,16 +610,7 @@ def test_T2_a_crash_of_the_server_leaves_both_or_neither(
         host.execute("SET synchronous_commit = off")
         host.commit()
         with MessageQueue(tmp_path / f"{last}.db", mode=Mode.MANUAL, direct=False) as queue:
-            count = 0
-            execute = Postgresql.execute
-
-            def crashing(self: Postgresql, *arguments: Any) -> Any:
-                nonlocal count
-                count += 1
-                if count == last:
-                    server.stop(signal.SIGQUIT)
-                return execute(self, *arguments)
-
+            crashing = crashing_before(last, server)
             other = psycopg.connect(address, options="-c synchronous_commit=off")
             with monkeypatch.context() as patch:
                 patch.setattr(Postgresql, "execute", crashing)

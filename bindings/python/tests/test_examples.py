@@ -28,6 +28,14 @@ def test_the_offline_example_sends_its_messages(tmp_path: Path, receiver: Receiv
     assert ended.stdout.count("from_status=SENDING, to_status=SENT") == 5
 
 
+def test_T1_the_shop_example_sends_its_orders(tmp_path: Path) -> None:
+    example = BINDING / "examples" / "shop.py"
+    code = f"import runpy\nrunpy.run_path({str(example)!r}, run_name='__main__')"
+    ended = run(code, tmp_path / "shop.db", tmp_path / "queue.db")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "to ana: order 1\nto ana: order 2\nto ana: order 3\n"
+
+
 # Every block of Python in the README is a whole program; a block of plain text after it is its output.
 README = re.findall(
     r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```)?", (BINDING / "README.md").read_text(), re.MULTILINE | re.DOTALL
