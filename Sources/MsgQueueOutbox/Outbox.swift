@@ -68,6 +68,8 @@ public struct Outbox {
         let look = try queueCall { () throws(MessageQueue.Error) in try queue.handedOver(source: source) }
         var step = Step()
         step.ids = look.entries.filter { $0.error == nil }.map(\.id)[...]
+        // Its columns are checked also if it is empty.
+        _ = try connection.prepare(SQL.rows)
         let hasRows = try connection.integer(SQL.hasRows) != nil
         guard hasRows || !step.ids.isEmpty else { return 0 }
         return try connection.durably { () throws(Error) in try move(step, queue, look, limit: limit) }

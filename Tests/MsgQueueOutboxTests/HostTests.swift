@@ -44,6 +44,7 @@ import Testing
     @Test func T6_the_locks_of_the_host_stay() async throws {
         let host = try HostDatabase.made(directory)
         let queue = try directory.queue()
+        try Outbox(connection: host.handle).put(MessageQueue.Draft("before"))
         try host.run("BEGIN IMMEDIATE")
         try Outbox(connection: host.handle).put(MessageQueue.Draft("x"))
         let other = try HostDatabase(directory.host, journal: nil)
@@ -55,7 +56,7 @@ import Testing
             #expect(error?.code == SQLITE_BUSY)
         }
         try host.run("COMMIT")
-        #expect(try Outbox(connection: other.handle).collect(into: queue) == 1)
+        #expect(try Outbox(connection: other.handle).collect(into: queue) == 2)
         try await queue.close()
     }
 
@@ -98,7 +99,8 @@ import Testing
     @Test func T6_another_SQLite_is_used_by_its_functions() async throws {
         typealias Open = @convention(c) (UnsafePointer<CChar>?, UnsafeMutablePointer<OpaquePointer?>?) -> Int32
         typealias Execute = @convention(c) (OpaquePointer?, UnsafePointer<CChar>?, OpaquePointer?, OpaquePointer?, OpaquePointer?) -> Int32
-        let maps = try String(contentsOfFile: "/proc/self/maps", encoding: .utf8)
+        let read = try #require(try FileHandle(forReadingAtPath: "/proc/self/maps")?.readToEnd())
+        let maps = String(decoding: read, as: UTF8.self)
         let line = try #require(maps.split(separator: "\n").first { $0.contains("/libsqlite3.so") })
         let original = String(try #require(line.split(separator: " ").last))
         let copy = "\(directory.path)/libother.so"

@@ -38,7 +38,8 @@ import Testing
 
     /// A table without constraints, in which anything may stand.
     @Test func T5_rows_written_by_hand_are_refused_with_a_reason_and_block_nothing() async throws {
-        try host.run("DROP TABLE msgq_outbox")
+        // Without a log, into which the largest row would be written a second time.
+        try host.run("DROP TABLE msgq_outbox; PRAGMA journal_mode=DELETE")
         try host.run(
             Outbox.schema.replacing("id TEXT NOT NULL UNIQUE", with: "id TEXT").replacing(" NOT NULL", with: ""))
         let good = ["'id'", "'ana'", "x'41'", "NULL", "NULL", "NULL", "1700000000000", "0", "NULL", "0"]
