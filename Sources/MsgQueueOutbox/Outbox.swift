@@ -14,9 +14,11 @@ public struct Outbox {
 
     private let connection: HostConnection
 
-    /// Creates an outbox over an open connection to the database, `sqlite3 *` in C. Reads and writes nothing.
+    /// Creates an outbox. Reads and writes nothing.
     ///
-    /// - Parameter sqlite: The functions of the SQLite that opened the connection.
+    /// - Parameters:
+    ///   - connection: An open connection to the database, `sqlite3 *` in C.
+    ///   - sqlite: The functions of the SQLite that opened it.
     public init(connection: OpaquePointer, sqlite: SQLite = .linked) {
         self.connection = HostConnection(handle: connection, sqlite: sqlite)
     }
@@ -57,7 +59,9 @@ public struct Outbox {
     /// the table with its reason in the column `refused`; it is not read again until that is NULL. Its commits survive power loss, unless the
     /// program has turned off flushes or journals.
     ///
-    /// - Parameter limit: The most rows to read; more are left for the next call.
+    /// - Parameters:
+    ///   - queue: The queue, always the same one for a database.
+    ///   - limit: The most rows to read; more are left for the next call.
     /// - Throws: `.conflict`, inside a transaction, or if another collector of this database was faster. `.full` (what there is room for
     ///   was moved) and other errors of `takeOver(_:_:)`. Errors of SQLite with their ``Error/databaseCode``. After an error call it again.
     @discardableResult
