@@ -1,5 +1,6 @@
 /* Messages in the host's own transaction: msgq_outbox_put. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -272,6 +273,27 @@ TEST(T1_put_refuses_metadata_that_no_queue_could_keep) {
   draft.metadata_count = 1025;
   CHECK_RESULT(MSGQ_TOO_LARGE, msgq_outbox_put(shop.database, &draft, NULL));
   CHECK_NUMBER(0, rows(&shop));
+  end(&scene, &shop);
+}
+
+TEST(T1_a_metadata_key_that_is_too_large_is_refused) {
+  enum { size = (16 << 20) + 4096 };
+  struct scene scene;
+  struct shop shop;
+  begin(&scene, &shop);
+  char *key = malloc(size + 1);
+  REQUIRE(key != NULL);
+  memset(key, 'k', size);
+  key[size] = '\0';
+  msgq_pair pair = { key, "" };
+  msgq_draft draft = draft_of("a", "ana");
+  draft.metadata = &pair;
+  draft.metadata_count = 1;
+  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_outbox_put(shop.database, &draft, NULL));
+  CHECK_NUMBER(0, rows(&shop));
+  key[16 << 20] = '\0';
+  CHECK_RESULT(MSGQ_OK, msgq_outbox_put(shop.database, &draft, NULL));
+  free(key);
   end(&scene, &shop);
 }
 

@@ -473,7 +473,7 @@ static msgq_result pack_metadata(const msgq_draft *draft, char **out, size_t *ou
     if (pair->key == NULL || pair->value == NULL)
       return fail(MSGQ_INVALID, "metadata pair %zu is NULL", index);
     if (pair->key[0] == '\0') return fail(MSGQ_INVALID, "a metadata key must not be empty");
-    size += strnlen(pair->key, most_metadata) + strnlen(pair->value, most_metadata);
+    size += strnlen(pair->key, most_metadata + 1) + strnlen(pair->value, most_metadata + 1);
     if (size > most_metadata)
       return fail(MSGQ_TOO_LARGE, "the metadata have more than %d bytes", most_metadata);
     if (!is_utf8(pair->key) || !is_utf8(pair->value)) {
