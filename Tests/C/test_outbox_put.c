@@ -297,6 +297,29 @@ TEST(T1_a_metadata_key_that_is_too_large_is_refused) {
   end(&scene, &shop);
 }
 
+TEST(T1_a_metadata_key_twice_is_refused) {
+  struct scene scene;
+  struct shop shop;
+  char keys[1024][8];
+  msgq_pair pairs[1024];
+  begin(&scene, &shop);
+  for (int index = 0; index < 1024; index++) {
+    snprintf(keys[index], sizeof keys[index], "k%d", index);
+    pairs[index] = (msgq_pair){ keys[index], "v" };
+  }
+  msgq_draft draft = draft_of("a", "ana");
+  draft.metadata = pairs;
+  draft.metadata_count = 1024;
+  pairs[1023].key = "k7";
+  CHECK_RESULT(MSGQ_INVALID, msgq_outbox_put(shop.database, &draft, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL)); /* as the queue does */
+  CHECK_NUMBER(0, rows(&shop));
+  pairs[1023].key = keys[1023];
+  CHECK_RESULT(MSGQ_OK, msgq_outbox_put(shop.database, &draft, NULL));
+  CHECK_NUMBER(1, collect(&scene, &shop));
+  end(&scene, &shop);
+}
+
 TEST(T1_programs_of_earlier_versions_put_the_fields_that_they_know) {
   struct scene scene;
   struct shop shop;

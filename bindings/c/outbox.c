@@ -457,6 +457,14 @@ static msgq_result read_draft(const msgq_draft *given, msgq_draft *draft) {
   return result;
 }
 
+/* Whether pair `index` has the key of a pair before it. */
+static bool is_repeated(const msgq_draft *draft, size_t index) {
+  for (size_t earlier = 0; earlier < index; earlier++) {
+    if (strcmp(draft->metadata[earlier].key, draft->metadata[index].key) == 0) return true;
+  }
+  return false;
+}
+
 /* Writes the metadata as they are stored: each key and each value, followed by a zero byte. `out`
    receives NULL when there are none. */
 static msgq_result pack_metadata(const msgq_draft *draft, char **out, size_t *out_size) {
@@ -479,6 +487,8 @@ static msgq_result pack_metadata(const msgq_draft *draft, char **out, size_t *ou
     if (!is_utf8(pair->key) || !is_utf8(pair->value)) {
       return fail(MSGQ_INVALID, "metadata pair %zu is not UTF-8", index);
     }
+    if (is_repeated(draft, index))
+      return fail(MSGQ_INVALID, "metadata pair %zu has the key of another one", index);
   }
   size += draft->metadata_count * 2;
   char *text = malloc(size), *place = text;
