@@ -528,6 +528,14 @@ typedef struct msgq_options {
      places: 1 ms to 1 day. It begins with the first msgq_handed_over of the handle, so that a queue
      without hand-overs never wakes for it. */
   int64_t collect_interval_ms;
+
+  /* 0: none. The most changes of messages that are kept for msgq_changes, the latest ones. Each
+     takes 10 to 30 bytes beside the id of its message, and the conversation where it is not that of
+     the change before it; of limit_file_bytes at most a quarter. When there is no room for them the
+     oldest go, and they are never a reason to refuse an outcome. A store that is changed with 0
+     begins anew with its next changes, so that earlier tokens are answered CONFLICT; only
+     `maintenance` goes on as the program that owns the store has begun. */
+  uint64_t keep_changes;
 } msgq_options;
 
 /*
@@ -553,7 +561,7 @@ typedef struct msgq_options {
     NULL, 0, 5000, 2.0, 0, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
     MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false, MSGQ_CONNECTIVITY_UNKNOWN, false, 0, \
-    5000 }
+    5000, 0 }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -1471,6 +1479,80 @@ size_t msgq_failure_groups_size(const msgq_failure_group_page *page);
 const msgq_failure_group *msgq_failure_groups_at(const msgq_failure_group_page *page, size_t index);
 
 void msgq_failure_groups_free(msgq_failure_group_page *page);
+
+/*
+ * Changes. With the option keep_changes each change of a message's status is a row, which is
+ * written by the commit of the change itself. A program follows them: it stores the token of the
+ * last change that it has processed, best by the same transaction of its own database as the effect
+ * of the change, and goes on from it after a restart. So it processes each change once, also those
+ * that were committed while it did not run.
+ *
+ * Also a message that is replaced, discarded, deleted or pruned is a change, msgq_clear and
+ * msgq_delete_conversation make one for each message, and so do recorded messages. An attempt that a
+ * crash interrupted ends with a change when the store is opened next. The changes contain no body
+ * and no text of the receiver. The id and the conversation of a message that is gone are in them
+ * until they are removed.
+ *
+ * After new changes there is always an event, of the message or MSGQ_EVENT_SUMMARY: read until a
+ * page is empty, then wait for the next event.
+ */
+
+/* What happened. New ones may be added. */
+typedef enum msgq_change_kind {
+  MSGQ_CHANGE_STATUS,    /* it has another status, or failed again */
+  MSGQ_CHANGE_REPLACED,  /* a newer message of its replace_key took its place */
+  MSGQ_CHANGE_DISCARDED, /* deleted for its failure_kind: its retries were used up, the receiver
+                            refused it, or the queue was full (MSGQ_FAILURE_DROPPED) */
+  MSGQ_CHANGE_DELETED,   /* a call deleted it */
+  MSGQ_CHANGE_PRUNED     /* the limits of the history removed it */
+} msgq_change_kind;
+
+/* The size of a token, a text of 49 characters, with its NUL. */
+#define MSGQ_CHANGE_TOKEN_SIZE 50
+
+typedef struct msgq_change {
+  uint32_t struct_size;
+  msgq_change_kind kind;
+  msgq_status status;             /* since then; the last one if the message is gone */
+  msgq_failure_kind failure_kind; /* why it failed or waits for a retry; else NONE */
+  int32_t code;                   /* 0: none */
+  int64_t at_ms;                  /* when it was written */
+  const char *id;
+  const char *conversation;
+  const char *token;              /* the place after this change */
+} msgq_change;
+
+/* A page of changes. */
+typedef struct msgq_change_page msgq_change_page;
+
+/*
+ * Returns at most `limit` changes (1 to 1000; 0: 50) in the order in which they were committed.
+ * `after`: a token; NULL: before the oldest change that is kept. Only changes that survive a power
+ * cut are returned: those that are not flushed yet are flushed before, so no token is ever ahead of
+ * the store. Works also with read_only, on a closed store. Free the page with msgq_changes_free.
+ * Reads the store.
+ *
+ * Errors: CONFLICT: not all changes after the token are there. It is older than what is kept, or of
+ * another history of the store: an older copy of its files was restored, it was salvaged, or it was
+ * changed without keep_changes. Call with NULL, keep the page's `oldest` token, list the messages,
+ * then go on from that token. INVALID (keep_changes is 0, or the text is no token).
+ */
+msgq_result msgq_changes(msgq_queue *queue, const char *after, uint32_t limit,
+                         msgq_change_page **out);
+
+/* Number of changes; 0 for NULL. An empty page: there are no more now. */
+size_t msgq_changes_size(const msgq_change_page *page);
+
+/* Change `index`, borrowed from the page; NULL when out of range. */
+const msgq_change *msgq_changes_at(const msgq_change_page *page, size_t index);
+
+/* The token of the place after the page, borrowed from it; NULL for NULL. */
+const char *msgq_changes_next(const msgq_change_page *page);
+
+/* The token of the place before the oldest change that is kept, likewise. */
+const char *msgq_changes_oldest(const msgq_change_page *page);
+
+void msgq_changes_free(msgq_change_page *page);
 
 /* A conversation as a list of conversations shows it. */
 typedef struct msgq_conversation {

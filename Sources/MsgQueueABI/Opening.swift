@@ -119,6 +119,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.promptForFailed = given.prompt_for_failed
     options.wait = given.wait_ms
     options.collectInterval = given.collect_interval_ms
+    options.keepChanges = Int64(clamping: given.keep_changes)
     return options
 }
 

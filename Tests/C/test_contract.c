@@ -115,6 +115,7 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(prompt_for_failed);
   SAME(wait_ms);
   SAME(collect_interval_ms);
+  SAME(keep_changes);
 #undef SAME
 }
 
@@ -137,6 +138,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK(options.live_share == 0.5 && !options.soonest_expiry_first && !options.maintenance && !options.prompt_for_failed);
   CHECK_NUMBER(0, options.wait_ms);
   CHECK_NUMBER(5000, options.collect_interval_ms);
+  CHECK_NUMBER(0, options.keep_changes);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
   CHECK(options.rate_per_second == 0.0 && options.rate_burst == 0 && options.ramp_up_ms == 0);
 }

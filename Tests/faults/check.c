@@ -1,5 +1,7 @@
 #include "check.h"
 
+#include "driver.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,7 @@ msgq_options check_options(const struct promises *promises) {
   options.durable_outcomes = promises->durable_outcomes;
   options.online_debounce_ms = 0;
   options.max_in_flight = 8;
+  options.keep_changes = promises->follows ? 1000000 : 0;
   return options;
 }
 
@@ -286,6 +289,80 @@ static bool check_titles(msgq_queue *queue, const struct ledger *ledger, char *w
   return good;
 }
 
+/* The last change of each message. */
+struct last_changes {
+  struct last_change {
+    char id[32];
+    msgq_change_kind kind;
+    msgq_status status;
+  } *entries;
+  size_t count;
+};
+
+/* Counts the changes after a token, and notes the last one of each message. */
+static bool count_changes(msgq_queue *queue, const char *after, size_t *count, struct last_changes *last, char *why, size_t room) {
+  char token[MSGQ_CHANGE_TOKEN_SIZE] = "";
+  if (after != NULL) snprintf(token, sizeof token, "%s", after);
+  for (size_t size = 1; size > 0;) {
+    msgq_change_page *page = NULL;
+    msgq_result result = msgq_changes(queue, token[0] == '\0' ? NULL : token, 1000, &page);
+    if (result != MSGQ_OK) FAIL("changes after %s: %s: %s", token, msgq_result_name(result), msgq_error_detail());
+    size = msgq_changes_size(page);
+    for (size_t index = 0; index < size && last != NULL; index++) {
+      const msgq_change *change = msgq_changes_at(page, index);
+      size_t place = 0;
+      while (place < last->count && strcmp(last->entries[place].id, change->id) != 0) place++;
+      if (place == last->count) {
+        last->entries = realloc(last->entries, ++last->count * sizeof *last->entries);
+        snprintf(last->entries[place].id, sizeof last->entries[place].id, "%s", change->id);
+      }
+      last->entries[place].kind = change->kind;
+      last->entries[place].status = change->status;
+    }
+    *count += size;
+    snprintf(token, sizeof token, "%s", msgq_changes_next(page));
+    msgq_changes_free(page);
+  }
+  return true;
+}
+
+/* A follower goes on from the last token that it was given, without a gap and without a repeat; and the last change of each message is what the
+   store says of it. */
+static bool check_changes(msgq_queue *queue, const struct ledger *ledger, const struct seen *seen, char *why, size_t room) {
+  char token[MSGQ_CHANGE_TOKEN_SIZE];
+  struct last_changes last = { NULL, 0 };
+  size_t all = 0, rest = 0, present = 0, listed = 0;
+  if (!ledger->promises.follows) return true;
+  bool good = count_changes(queue, NULL, &all, &last, why, room);
+  if (good && token_of(token, ledger)) {
+    good = count_changes(queue, token, &rest, NULL, why, room);
+    if (good && all != ledger->followed + rest) {
+      snprintf(why, room, "%u changes were followed, %zu come after them, and %zu are there", ledger->followed, rest, all);
+      good = false;
+    }
+  }
+  for (size_t index = 0; index < last.count && good; index++) {
+    const struct last_change *entry = &last.entries[index];
+    msgq_message *message = NULL;
+    msgq_result result = msgq_get(queue, entry->id, &message);
+    bool is_there = entry->kind == MSGQ_CHANGE_STATUS;
+    present += is_there;
+    good = is_there ? result == MSGQ_OK && message->status == entry->status : result == MSGQ_NOT_FOUND;
+    if (!good) {
+      snprintf(why, room, "the last change of %s is %d to %s, but it is %s", entry->id, (int)entry->kind, status_words[entry->status],
+               result == MSGQ_OK ? status_words[message->status] : msgq_result_name(result));
+    }
+    msgq_message_free(message);
+  }
+  free(last.entries);
+  for (size_t status = 0; status < sizeof seen->total / sizeof seen->total[0]; status++) listed += seen->total[status];
+  if (good && listed != present) {
+    snprintf(why, room, "%zu messages are listed, %zu by their changes", listed, present);
+    good = false;
+  }
+  return good;
+}
+
 bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags, char *why, size_t room) {
   struct seen seen;
   memset(&seen, 0, sizeof seen);
@@ -293,7 +370,8 @@ bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags,
   seen.oldest = UINT32_MAX;
   bool good = list_all(queue, ledger, &seen, flags, why, room) && check_lists(queue, &seen, MSGQ_ORDER_SEQUENCE, why, room) &&
               check_lists(queue, &seen, MSGQ_ORDER_TIME, why, room) && check_missing(ledger, &seen, why, room) &&
-              check_counts(queue, &seen, why, room) && check_titles(queue, ledger, why, room);
+              check_counts(queue, &seen, why, room) && check_titles(queue, ledger, why, room) &&
+              check_changes(queue, ledger, &seen, why, room);
   free(seen.numbers);
   return good;
 }
@@ -345,7 +423,10 @@ static bool check_salvage(const char *path, const struct ledger *ledger, char *w
   if (result != MSGQ_OK) FAIL("salvage: %s: %s", msgq_result_name(result), msgq_error_detail());
   if (!report.sound) FAIL("salvage of a whole store: %s", report.text);
   size_t used = strlen(why);
-  bool good = check_store(copy, ledger, CHECK_ENQUEUE | CHECK_DERIVED | CHECK_WHOLE, why, room);
+  struct ledger copied = *ledger;
+  /* Salvage keeps no changes. */
+  copied.promises.follows = false;
+  bool good = check_store(copy, &copied, CHECK_ENQUEUE | CHECK_DERIVED | CHECK_WHOLE, why, room);
   if (!good && (used = strlen(why)) + 12 < room) snprintf(why + used, room - used, " (salvaged)");
   return good;
 }

@@ -544,7 +544,7 @@ static uint32_t size_of(struct driver *driver, bool big) {
 /* ------------------------------------------------------------------ scenes */
 
 static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads", "space",
-                                           "batches", "polled", "calls", "limits", "short" };
+                                           "batches", "polled", "calls", "limits", "short", "feed" };
 
 const char *scene_name(enum scene scene) { return names[scene]; }
 
@@ -561,7 +561,35 @@ struct promises scene_promises(enum scene scene) {
                             .holds = scene == SCENE_HOLD,
                             .prunes = scene == SCENE_HISTORY || scene == SCENE_SPACE || scene == SCENE_CALLS || scene == SCENE_LIMITS,
                             .drops = scene == SCENE_CALLS,
-                            .is_limited = scene == SCENE_CALLS || scene == SCENE_LIMITS };
+                            .is_limited = scene == SCENE_CALLS || scene == SCENE_LIMITS,
+                            .follows = scene == SCENE_FEED };
+}
+
+/* A token is a letter and three numbers of 16 hexadecimal digits. The events have 32 bits of them in each field. */
+bool token_of(char out[MSGQ_CHANGE_TOKEN_SIZE], const struct ledger *ledger) {
+  const struct event *first = &ledger->follow[0], *second = &ledger->follow[1];
+  if (second->kind == 0) return false;
+  snprintf(out, MSGQ_CHANGE_TOKEN_SIZE, "%c%08x%08x%08x%08x%08x%08x", first->conversation, first->version, first->size, second->version, second->size,
+           second->batch, second->key);
+  return true;
+}
+
+/* Reads the next changes, and notes the token after them. */
+static void follow(struct driver *driver) {
+  char token[MSGQ_CHANGE_TOKEN_SIZE];
+  msgq_change_page *page = NULL;
+  bool has_token = token_of(token, &driver->ledger);
+  msgq_result result = msgq_changes(driver->queue, has_token ? token : NULL, 1 + random_below(&driver->generator, 40), &page);
+  if (expect(driver, "changes", result, false) != MSGQ_OK) return;
+  unsigned part[6];
+  char letter;
+  uint32_t count = driver->ledger.followed + (uint32_t)msgq_changes_size(page);
+  if (sscanf(msgq_changes_next(page), "%c%8x%8x%8x%8x%8x%8x", &letter, &part[0], &part[1], &part[2], &part[3], &part[4], &part[5]) == 7) {
+    driver_note(driver, (struct event){ .kind = EVENT_FOLLOW, .number = count, .conversation = (uint16_t)letter, .version = part[0], .size = part[1] });
+    driver_note(driver, (struct event){
+                          .kind = EVENT_FOLLOWED, .number = count, .version = part[2], .size = part[3], .batch = part[4], .key = part[5] });
+  } else journal_problem(driver->journal, "changes returned the token %s", msgq_changes_next(page));
+  msgq_changes_free(page);
 }
 
 static void reopen(struct driver *driver) {
@@ -593,6 +621,7 @@ void scene_step(struct driver *driver, enum scene scene) {
   long number;
   if (driver->queue == NULL && driver_open(driver) != MSGQ_OK) return;
   if (driver->ledger.promises.is_limited && many_step(driver)) return;
+  if (driver->ledger.promises.follows && random_below(&driver->generator, 4) == 0) return follow(driver);
   if (choice < 45) {
     driver_enqueue(driver, random_below(&driver->generator, 5), size_of(driver, big));
   } else if (choice < 52) {

@@ -22,6 +22,7 @@ enum scene {
   SCENE_CALLS,    /* also the calls for many messages: replacements, retry_all, backup, salvage; a full queue drops; batches; pruning */
   SCENE_LIMITS,   /* the same with small limits of bytes and of the file, and a queue that refuses */
   SCENE_SHORT,    /* the queue is opened for each call and closed after it */
+  SCENE_FEED,     /* all changes are kept and followed */
   SCENES
 };
 
@@ -29,6 +30,8 @@ const char *scene_name(enum scene scene);
 /* Returns the scene of this name; SCENES: unknown name. */
 enum scene scene_named(const char *name);
 struct promises scene_promises(enum scene scene);
+/* Writes the token after the changes that were read. Returns false when there is none yet. */
+bool token_of(char out[MSGQ_CHANGE_TOKEN_SIZE], const struct ledger *ledger);
 
 struct driver {
   char path[4096];

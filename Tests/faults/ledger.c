@@ -148,6 +148,12 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
   struct message *message = &ledger->messages[event->number];
   struct version version = { event->version, event->size };
   switch (event->kind) {
+    case EVENT_FOLLOW: ledger->following = *event; break;
+    case EVENT_FOLLOWED:
+      ledger->followed = event->number;
+      ledger->follow[0] = ledger->following;
+      ledger->follow[1] = *event;
+      break;
     case EVENT_ENQUEUE:
     case EVENT_RECORD:
       if (event->number >= ledger->count) ledger->count = event->number + 1;

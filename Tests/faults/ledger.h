@@ -41,6 +41,8 @@ enum event_kind {
   EVENT_FAILED_CLEARED,
   EVENT_TITLE, /* conversation, version: it gets the title of this number */
   EVENT_TITLED,
+  EVENT_FOLLOW,    /* number: the changes that were read; the first part of the token after them, see driver.c */
+  EVENT_FOLLOWED,  /* the same number; the second part */
   EVENT_KINDS
 };
 
@@ -100,6 +102,7 @@ struct promises {
   bool prunes;           /* sent messages may be pruned */
   bool drops;            /* a full queue drops its oldest queued messages */
   bool is_limited;       /* a call may return FULL */
+  bool follows;          /* all changes are kept, and read from token to token */
 };
 
 struct ledger {
@@ -107,6 +110,9 @@ struct ledger {
   uint32_t count; /* numbers in use: 0 ..< count */
   uint32_t backups_tried, backups_done, salvages_tried, salvages_done;
   bool resent; /* of any message */
+  uint32_t followed;       /* the number of changes that were read */
+  struct event follow[2];  /* the token after them; kind 0: there is none yet */
+  struct event following;
   struct title titles[titles_room];
   struct message *messages;
 };

@@ -116,6 +116,7 @@ static const struct {
   [SCENE_SPACE] = { 240, 120, 2 },  [SCENE_BATCHES] = { 300, 80, 2 },
   [SCENE_POLLED] = { 160, 60, 2 },
   [SCENE_CALLS] = { 400, 150, 4 }, [SCENE_LIMITS] = { 400, 150, 3 },
+  [SCENE_FEED] = { 300, 120, 3 },
   [SCENE_SHORT] = { 150, 12, 0 },
 };
 

@@ -49,6 +49,7 @@ extension MessageQueue.Options: Codable {
         promptForFailed = try fields.value("promptForFailed", or: promptForFailed)
         wait = try fields.duration("wait") ?? wait
         collectInterval = try fields.nullable(duration: "collectInterval", or: collectInterval)
+        keepChanges = try fields.nullable("keepChanges", or: keepChanges)
     }
 
     /// Writes each property under its name.
@@ -98,6 +99,7 @@ extension MessageQueue.Options: Codable {
         try fields.encode(promptForFailed, forKey: "promptForFailed")
         try fields.encode(milliseconds: wait, forKey: "wait")
         try fields.encode(millisecondsOrNull: collectInterval, forKey: "collectInterval")
+        try fields.encode(keepChanges, forKey: "keepChanges")
     }
 }
 

@@ -111,6 +111,20 @@ extension MessageQueue.HandOver.Entry: CustomStringConvertible {
     public var description: String { list("message \(String(reflecting: id))", "\(bodySize) bytes", error.map { "\($0)" }) }
 }
 
+extension MessageQueue.Change: CustomStringConvertible {
+    /// The id, the conversation, and what happened.
+    public var description: String {
+        list(
+            "message \(String(reflecting: id))", within(conversation), kind == .status ? "\(status)" : "\(kind)",
+            failureKind.map { "\($0)" }, code.map { "code \($0)" })
+    }
+}
+
+extension MessageQueue.ChangePage: CustomStringConvertible {
+    /// The number of changes.
+    public var description: String { "\(changes.count) changes" }
+}
+
 extension MessageQueue.Counts: CustomStringConvertible {
     /// The numbers that are not 0: "2 queued, 1 failed".
     public var description: String {

@@ -14,6 +14,19 @@ extension MessageQueue.Status: CustomStringConvertible {
     }
 }
 
+extension MessageQueue.Change.Kind: CustomStringConvertible {
+    /// The name of the case.
+    public var description: String {
+        switch self {
+        case .status: "status"
+        case .replaced: "replaced"
+        case .discarded: "discarded"
+        case .deleted: "deleted"
+        case .pruned: "pruned"
+        }
+    }
+}
+
 extension MessageQueue.FailureKind: CustomStringConvertible {
     /// The name of the case.
     public var description: String {

@@ -136,6 +136,13 @@ extension MessageQueue {
         /// How often ``Event/collect`` asks the program to take over what waits in its own places: more than 0, at most 1 day; nil: never. It
         /// begins with the first `handedOver(source:)` of the open queue. Default: 5 s.
         public var collectInterval: Duration? = .milliseconds(defaults.collectInterval)
+        /// The most changes of messages that are kept for `changes(after:limit:)`, the latest ones: 0 or more; nil: none. Default: nil.
+        ///
+        /// Each takes 10 to 30 bytes beside the id of its message, and the conversation where it is not that of the change before it; of
+        /// ``limitFileBytes`` at most a quarter. When there is no room for them the oldest go, and they are never a reason to refuse an outcome.
+        /// A store that is changed with nil begins anew with its next changes, so that earlier tokens throw `.conflict`; only ``maintenance``
+        /// goes on as the program that owns the store has begun.
+        public var keepChanges: Int?
 
         /// Creates options with their default values.
         public init() {}
@@ -208,6 +215,7 @@ extension MessageQueue.Options {
         options.promptForFailed = promptForFailed
         options.wait = wait.milliseconds
         options.collectInterval = try Self.orZero(time: collectInterval, "collect interval")
+        options.keepChanges = try Self.orZero(keepChanges.map { Int64($0) }, "keep changes")
         try options.validate()
         return options
     }

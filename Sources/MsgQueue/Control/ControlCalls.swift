@@ -20,6 +20,9 @@ struct ControlCalls: Sendable {
         case .minutes: return ["minutes": .array(try engine.minutes().map { JSONValue($0) })]
         case .failures(let limit): return ["groups": .array(try engine.failureGroups(limit: limit).map { JSONValue($0) })]
         case .waiting: return JSONValue(try engine.waiting())
+        case .changes(let after, let limit):
+            let token = try after.map { text throws(QueueError) in try ChangeToken(text: text) }
+            return JSONValue(try engine.changes(after: token, limit: limit))
         case .stats: return JSONValue(try engine.statistics().0)
         case .statsText: return ["text": .string(try Metrics.prometheus(of: [engine]))]
         case .state: return JSONValue(try engine.state())

@@ -92,6 +92,7 @@ package final class Engine: @unchecked Sendable {
     private func begin() throws(QueueError) {
         let store = context.store
         store.state.earliest = context.ports.earliest
+        store.feed?.wall = context.ports.wall
         _ = maintenance.clock.observe()
         for text in [store.loss?.text, store.repair].compactMap({ $0 }) {
             Log.warning("\(store.path): \(text)")

@@ -182,7 +182,7 @@ final class Insertion {
         let row = try store.insert(draft, times: times(draft, now), now: now.wall, random: idBits.next())
         try store.settleBulk(from: row.sequence)
         let (progress, attempt) = HandOverRule.refused(error, now: now.wall)
-        try store.update(row, to: progress)
+        try store.update(row, to: progress, .asLast)
         try store.write(attempt, of: row.sequence)
     }
 

@@ -72,11 +72,11 @@ final class PendingWrites {
     /// Writes a change into the open transaction.
     func write(_ change: Change) throws(QueueError) {
         switch change {
-        case .requeue(let row, let progress): try store.update(row, to: progress)
+        case .requeue(let row, let progress): try store.update(row, to: progress, .never)
         case .beginAttempt(let sequence, let number, let startedAt): try store.attempts.begin(attempt: number, of: sequence, at: startedAt)
         case .endAttempt(let row, let resolution):
             try store.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
-        case .revokeAttempt(let sequence): try store.attempts.removeInFlight(sequence)
+        case .revokeAttempt(let sequence): try store.revoke(sequence)
         case .recover(let sequence, let number, let startedAt): try recover((sequence, number, startedAt))
         case .hold(let due): store.state.setHold((due.at, due.delay, due.boot, due.uptime))
         case .expire(let sequence, let progress, let attempt):
@@ -85,7 +85,7 @@ final class PendingWrites {
             try store.write(attempt, of: sequence)
         case .endUnreachable(let row, let resolution):
             guard let current = try store.row(at: row.sequence, .none), current.progress == row.progress else { return }
-            try store.update(current, to: resolution.progress)
+            try store.update(current, to: resolution.progress, .always)
             if let attempt = resolution.attempt { try store.write(attempt, of: row.sequence) }
         case .markDamaged(let sequence): try store.markDamaged(sequence)
         }
@@ -157,6 +157,7 @@ final class PendingWrites {
             }
         }
         do throws(QueueError) {
+            for place in beginningOrder { try store.feed?.noteSending(beginnings[place].attempt.start.row) }
             try transactions.counting(outcomes) { () throws(QueueError) in
                 try store.commit(
                     durable: context.options.durableOutcomes && (outcomes > 0 || !beginnings.isEmpty)
@@ -202,10 +203,19 @@ final class PendingWrites {
 
     /// Queues the call of a batch, after the beginning of its attempts was committed.
     private func beganBatch(_ attempts: [CallQueue.Attempt], _ transport: Registration<Transport>) {
-        let order = BatchRule.grouped(attempts.map { ($0.flight.conversation, $0.flight.sequence) })
+        let order = Self.order(of: attempts)
         transport.enter()
         for place in order { perform(context.core.began(attempts[place].start)) }
         add(CallQueue.Call(attempts: order.map { attempts[$0] }, transport: transport, isRevocable: true))
+    }
+
+    private static func order(of batch: [CallQueue.Attempt]) -> [Int] {
+        BatchRule.grouped(batch.map { ($0.flight.conversation, $0.flight.sequence) })
+    }
+
+    /// The order in which the beginnings in the open transaction are reported.
+    private var beginningOrder: [Int] {
+        context.core.scheduler.gathering == nil ? Array(beginnings.indices) : Self.order(of: beginnings.map(\.attempt))
     }
 
     private func add(_ call: CallQueue.Call) {
@@ -249,6 +259,12 @@ final class PendingWrites {
             isMakingRoom = true
             defer { isMakingRoom = false }
             while store.log.freeSpace() {
+                saveUnsaved()
+                if unsaved.isEmpty { return }
+            }
+            // The feed of changes is no reason to refuse an outcome.
+            if let feed = store.feed, !feed.isGivingWay {
+                feed.giveWay()
                 saveUnsaved()
                 if unsaved.isEmpty { return }
             }

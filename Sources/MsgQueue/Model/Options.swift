@@ -113,6 +113,8 @@ package struct Options: Sendable, Equatable {
     package var wait: Int64 = 0
     /// How often the host is asked to take over what waits in its own places: milliseconds, 0 to 1 day; 0: never.
     package var collectInterval: Int64 = 5_000
+    /// The most changes of messages that are kept; 0: none.
+    package var keepChanges: Int64 = 0
 
     package init() {}
 
@@ -150,6 +152,7 @@ package struct Options: Sendable, Equatable {
         try Self.checkNotNegative(limitMessages, "limit of messages")
         try Self.checkNotNegative(limitBytes, "limit of bytes")
         try Self.checkNotNegative(limitFileBytes, "limit of file bytes")
+        try Self.checkNotNegative(keepChanges, "keep changes")
         try Self.limitBodyRange.check(limitBody)
         try Self.limitMetadataRange.check(limitMetadata)
         try Self.check(jitter, in: 0...1, "jitter")

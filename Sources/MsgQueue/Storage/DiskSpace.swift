@@ -6,6 +6,8 @@ final class DiskSpace {
     /// nil: a store in memory.
     private let lock: StoreLock?
     let isReadOnly: Bool
+    /// Outcomes also need room for their changes (`ChangeFeed`).
+    var keepsChanges = false
 
     init(_ database: Database, _ state: StateRow, _ counts: ConversationCounts, _ lock: StoreLock?, isReadOnly: Bool) {
         (self.database, self.state, self.counts) = (database, state, counts)
@@ -21,7 +23,8 @@ final class DiskSpace {
     var neededReserve: Int64 {
         let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
         let bodies = min(max(0, counts.totals.unsentBytes), Self.bodyReserve)
-        return Self.leastReserve + bodies + bodies / 8 + unsent * Self.reservePerUnsent + foldReserve
+        let each = Self.reservePerUnsent + (keepsChanges ? ChangeFeed.reservePerUnsent : 0)
+        return Self.leastReserve + bodies + bodies / 8 + unsent * each + foldReserve
     }
     private static let (leastReserve, bodyReserve): (Int64, Int64) = (192 << 10, 4 << 20)
     private static let reservePerUnsent: Int64 = 256

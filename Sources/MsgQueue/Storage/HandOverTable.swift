@@ -11,6 +11,12 @@ final class HandOverTable {
     /// The bytes of disk space that a row needs beside its texts.
     static let rowSpace: Int64 = 128
 
+    /// Whether the store has the table. One of layout 3 that was written before it gets it when it is opened.
+    func hasTable() throws(QueueError) -> Bool {
+        let tables = try database.statement("SELECT 1 FROM sqlite_schema WHERE name = 'handed_over'")
+        return try tables.first { true } ?? false
+    }
+
     /// Whether the open hand-over of the source contains the id.
     func contains(_ id: String, by source: String) throws(QueueError) -> Bool {
         let statement = try database.statement(

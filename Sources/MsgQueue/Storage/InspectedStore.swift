@@ -21,7 +21,7 @@ final class InspectedStore {
     var hasOwnIDs: Bool { isSchemaReplaced || hasHistoryTables }
     /// A replaced schema has all tables.
     var hasTitles: Bool { isSchemaReplaced || layout >= Layout.withTimes }
-    var hasHandOvers: Bool { hasTitles }
+    var hasHandOvers: Bool { isSchemaReplaced || (try? reader.handOvers.hasTable()) ?? false }
     /// The damage found so far.
     var findings: [String] { opened.findings }
 

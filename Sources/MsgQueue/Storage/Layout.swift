@@ -45,6 +45,7 @@ struct Layout {
             if !names.contains("history") { absent.formUnion(["history", "history_in", "recent_own"]) }
             if !names.contains(Schema.priorityIndexName) { absent.insert(Schema.priorityIndexName) }
         }
-        return names == objects.filter { !absent.contains($0) }
+        absent.formUnion(Schema.optional.absent.subtracting(names))
+        return names.filter { !Schema.optional.added.contains($0) } == objects.filter { !absent.contains($0) }
     }
 }

@@ -157,9 +157,14 @@ extension Store {
     // MARK: Removing
 
     /// Removes a message whose attempt ended as sent, and remembers its id. `row`: the message as it was when the attempt began.
-    func removeSent(_ row: Row, now: Int64) throws(QueueError) {
+    func removeSent(_ row: Row, receipt: MessageStatus? = nil, now: Int64) throws(QueueError) {
         try recentIDs.add(row.id, of: row.sequence, isReceived: false, now: now)
-        try delete(row)
+        if let feed {
+            try feed.note(.status, .sent, of: row)
+            if let receipt { try feed.note(.status, receipt, of: row) }
+        }
+        try delete(row, .pruned)
+        feed?.amend(row.sequence, receipt ?? .sent)
     }
 
     /// Removes messages of the history and remembers their ids.
@@ -170,7 +175,7 @@ extension Store {
             guard let row = try removable(sequence, damaged) else { continue }
             try recentIDs.add(row.id, of: row.sequence, isReceived: row.isReceived, now: now)
             guard row.damage == nil else {
-                try delete(row)
+                try delete(row, .pruned)
                 continue
             }
             try history.changeEntries(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
@@ -208,7 +213,10 @@ extension Store {
         let message = try database.statement("DELETE FROM message WHERE seq = ?1")
         message.bind(1, row.sequence)
         try message.run()
-        if database.changes == 1 { counts.noteRemoved(row) }
+        if database.changes == 1 {
+            counts.noteRemoved(row)
+            try feed?.noteGone(row, .pruned)
+        }
         if row.bodySize > Self.inlineBody {
             let body = try database.statement("DELETE FROM large_body WHERE seq = ?1")
             body.bind(1, row.sequence)

@@ -142,7 +142,7 @@ enum Schema {
         """
 
     /// What other places have handed over, see `HandedOver.swift`.
-    private static let handedOverTable = """
+    static let handedOverTable = """
         CREATE TABLE handed_over(
           source TEXT NOT NULL,
           id_hash INTEGER NOT NULL,          -- 0: the queue has, or had, the message, and the source may not have deleted it yet
@@ -153,6 +153,21 @@ enum Schema {
           PRIMARY KEY(source, id_hash, id)
         ) STRICT, WITHOUT ROWID
         """
+
+    /// The changes of messages, see `ChangeFeed.swift`. Only stores that were opened with the option `keep_changes` have it.
+    static let changeTable = """
+        CREATE TABLE change(
+          first INTEGER PRIMARY KEY,         -- the position of the first change; 0: the head
+          count INTEGER NOT NULL,            -- of the changes; in the head how many are kept, 0: the feed is off
+          at INTEGER NOT NULL,               -- when they were written
+          salt INTEGER NOT NULL,             -- a random number of the session; in the head the epoch
+          bytes INTEGER NOT NULL,            -- of these and all earlier changes; in the head the first position of the epoch
+          rows BLOB NOT NULL, checksum INTEGER NOT NULL
+        ) STRICT
+        """
+
+    /// The tables that a store may lack, or have beside the others.
+    static let optional: (absent: Set<String>, added: Set<String>) = (["handed_over"], ["change"])
 
     /// The failed messages by what they failed with, see `FailureIndex.swift`.
     private static let failureTables = [
@@ -224,6 +239,7 @@ enum Schema {
     /// The columns of the tables, for the survey of a store.
     static let columns: [(table: String, names: [String])] = [
         ("attempt", AttemptColumn.names), ("title", ["conversation", "text", "checksum"]),
+        ("change", ["first", "count", "at", "salt", "bytes", "rows", "checksum"]),
         ("handed_over", ["source", "id_hash", "id", "code", "size", "at", "text", "checksum"]),
         ("large_body", ["seq", "body"]), ("in_flight", ["seq", "number", "started_at"]),
         ("recent", ["id", "gone_at", "is_received"]), ("recent_own", ["seq", "high", "low", "gone_at"]),

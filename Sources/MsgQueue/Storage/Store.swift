@@ -4,7 +4,7 @@
 package final class Store {
     let database: Database
     /// nil: a store in memory.
-    private let lock: StoreLock?
+    let lock: StoreLock?
     let state: StateRow
     let titles: Titles
     let handOvers: HandOverTable
@@ -26,6 +26,12 @@ package final class Store {
     var oldThrough: Int64 = 0
     /// Pruning found fewer messages than the counts say.
     var hasMissedExcess = false
+    /// nil: the changes of messages are not kept.
+    var feed: ChangeFeed?
+    /// The first change of this session ends the feed of earlier ones.
+    var endsFeed = false
+    /// What an earlier process has written is durable: of a store that is only read.
+    var isFlushedByReader = false
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
     /// nil: `comparison` has not ended.
@@ -53,6 +59,7 @@ package final class Store {
         }
         do throws(QueueError) {
             try start(opening.survey, layout)
+            try openFeed(options)
         } catch {
             database.rollback()
             close(clean: false)
@@ -65,6 +72,7 @@ package final class Store {
         self.init(over: try Database(disk: disk, lengthLimit: Self.lengthLimit), nil, SystemBoot.id(), options)
         do throws(QueueError) {
             try start(StoreSurvey(inMemory: database), .current)
+            try openFeed(options)
         } catch {
             close(clean: false)
             throw error
@@ -124,8 +132,11 @@ package final class Store {
         let statements = layout.statements(from: survey.layout)
         let hasHistory = try history.hasTables()
         if hasHistory { try history.read() }
-        guard !statements.isEmpty || !hasHistory || survey.lacksPriorityIndex else { return }
+        var lacksHandOvers = false
+        if statements.isEmpty, layout.objects.contains("handed_over") { lacksHandOvers = try !handOvers.hasTable() }
+        guard !statements.isEmpty || !hasHistory || lacksHandOvers || survey.lacksPriorityIndex else { return }
         try begin()
+        if lacksHandOvers { try database.execute(Schema.handedOverTable) }
         if survey.lacksPriorityIndex { try database.execute(Schema.priorityIndex) }
         if !hasHistory { try history.create() }
         for sql in statements { try database.execute(sql) }
@@ -258,6 +269,7 @@ package final class Store {
         let isStateWritten: Bool
         do throws(QueueError) {
             try counts.write()
+            try writeFeed()
             isStateWritten = try state.write(isFirst: isFirst)
             try database.commit(durable: durable)
         } catch {
@@ -270,8 +282,9 @@ package final class Store {
             throw error
         }
         if isStateWritten { state.noteWritten() }
-        if database.lastCommitWrote { commits &+= 1 }
+        if database.lastCommitWrote { (commits, endsFeed) = (commits &+ 1, false) }
         counts.commit()
+        feed?.committedTransaction()
         if isFirst {
             state.noteMarked()
             // The database file itself must be marked as in use, so that a copy of it without its log is detected.
@@ -296,6 +309,7 @@ package final class Store {
         failures.rollback()
         history.rollback()
         times.rollback()
+        feed?.rollback()
         bulk = nil
         counts.rollback()
     }

@@ -3,12 +3,16 @@ extension Store {
     /// Writes the result of an attempt. `removedAt`: a message that was sent is removed at this time instead of entering the history.
     func end(_ row: Row, _ resolution: Resolution, removedAt: Int64? = nil) throws(QueueError) {
         let isSent = resolution.fate == .sent && row.progress.status.isUnsent
-        if isSent, let removedAt { return try removeSent(row, now: removedAt) }
+        if isSent, let removedAt {
+            let status = resolution.progress.status
+            return try removeSent(row, receipt: status == .sent ? nil : status, now: removedAt)
+        }
         let isSettledLater = isSent && history.contains(row.sequence)
         if !isSettledLater { try attempts.removeInFlight(row.sequence) }
         switch resolution.fate {
         case .discarded, .deleted:
-            try delete(row)
+            let isDiscarded = resolution.fate == .discarded
+            try delete(row, isDiscarded ? .discarded : .deleted, isDiscarded ? resolution.attempt : nil)
         case .sent, .queued, .failed:
             guard StatusRule.allows(row.progress.status, .sending) else {
                 throw QueueError(.internal, "an attempt ended for message \(row.sequence), whose status is \(row.progress.status)")
@@ -16,6 +20,7 @@ extension Store {
             if resolution.progress != row.progress {
                 try update(row, to: resolution.progress, from: .sending, isSettledLater: isSettledLater)
             }
+            try feed?.noteEnd(of: row, resolution)
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
             // Also if only its last attempt is another.
             if resolution.fate == .failed { try failures.note(of: row, resolution.progress) }
@@ -38,6 +43,7 @@ extension Store {
     func write(_ attempt: Attempt, of sequence: Int64) throws(QueueError) {
         try attempts.write(attempt, of: sequence, try ledgerRoom())
         failures.noteAttempt(attempt, of: sequence)
+        feed?.amend(sequence, attempt.kind, code: attempt.code)
     }
 
     /// The room that attempts have in the files.

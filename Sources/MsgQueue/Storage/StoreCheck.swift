@@ -78,6 +78,7 @@ package final class StoreCheck {
         checkDerived()
         checkTitles()
         checkHandOvers()
+        checkChanges()
         let (loss, finding) = store.loss(lastSequence: lastKnown)
         self.loss = loss
         if let finding { findings.append(finding) }
@@ -270,6 +271,16 @@ package final class StoreCheck {
             if damaged > 0 { findings.append("damaged rows of the table handed_over: \(damaged)") }
         } catch {
             findings.append("the table handed_over cannot be read: \(error.detail)")
+        }
+    }
+
+    private func checkChanges() {
+        // A schema that was replaced has no feed.
+        guard !store.isSchemaReplaced else { return }
+        do throws(QueueError) {
+            if try !ChangeFeed.isIntact(in: store.database) { findings.append("the feed of changes is damaged") }
+        } catch {
+            findings.append("the feed of changes cannot be read: \(error.detail)")
         }
     }
 

@@ -49,19 +49,24 @@ extension Store {
         self.times.noteChange(of: row.conversation)
         try noteTimed(row, insteadOf: old)
         log.hasRemovedText = true
+        try feed?.noteGone(old, .replaced)
+        try feed?.note(.status, .queued, of: row)
         return row
     }
 
     /// Removes a queued message that was replaced by one in another place.
     package func removeReplaced(_ old: Row, now: Int64) throws(QueueError) {
-        try removeQueued(old)
+        try settleBulk(from: old.sequence)
+        try delete(old, .replaced)
+        log.hasRemovedText = true
         try recentIDs.add(old.id, of: old.sequence, isReceived: false, now: now)
     }
 
     /// Removes a queued message to make room for a new one.
     package func removeQueued(_ row: Row) throws(QueueError) {
         try settleBulk(from: row.sequence)
-        try delete(row)
+        try delete(row, .discarded)
+        feed?.amendGone(row.sequence, .dropped)
         log.hasRemovedText = true
     }
 }

@@ -95,12 +95,16 @@ extension StoreSurvey {
         guard own.hasObjects(names, of: layout) else {
             throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
         }
+        for (table, columns) in Schema.columns where Schema.optional.added.contains(table) && names.contains(table) {
+            let sql = "SELECT \(columns.joined(separator: ", ")) FROM \(table)"
+            do throws(QueueError) { try Statement(sql, database).finalize() } catch { throw asDamage(error, of: database.path) }
+        }
         guard checksum != Schema.checksum else { return false }
         var statements = [
             "SELECT \(MessageColumn.list(ofLayout: layout)) FROM message",
             "SELECT \(ConversationColumn.list(ofLayout: layout)) FROM conversation",
         ]
-        for (table, columns) in Schema.columns where names.contains(table) {
+        for (table, columns) in Schema.columns where names.contains(table) && !Schema.optional.added.contains(table) {
             statements.append("SELECT \(columns.joined(separator: ", ")) FROM \(table)")
         }
         for part in Derived.all(ofLayout: layout) where part.isIndex && names.contains(part.name.text) {
@@ -113,7 +117,7 @@ extension StoreSurvey {
         return !names.contains(Schema.priorityIndexName)
     }
 
-    /// Returns the names of the objects, sorted, and a checksum of their definitions.
+    /// Returns the names of the objects, sorted, and a checksum of the definitions of those that a new store has.
     static func schema(of database: Database) throws(QueueError) -> (names: [String], checksum: UInt64) {
         var (names, checksum) = ([String](), Checksum())
         let statement = try database.statement(
@@ -122,6 +126,7 @@ extension StoreSurvey {
             """)
         try statement.forEach { () throws(QueueError) in
             names.append(statement.text(0))
+            guard !Schema.optional.added.contains(statement.text(0)) else { return true }
             checksum.add(statement.text(0))
             checksum.add(statement.text(1))
             return true

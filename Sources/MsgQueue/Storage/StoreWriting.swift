@@ -16,6 +16,7 @@ extension Store {
 
     /// Inserts a new row into the table, the counts and, in a bulk insertion, the indexes.
     func insert(_ row: Row, _ body: UnsafeRawBufferPointer) throws(QueueError) {
+        try feed?.note(.status, row.progress.status, of: row)
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
         if bulk != nil {
@@ -83,9 +84,24 @@ extension Store {
         try statement.run()
     }
 
+    /// Whether an update of a message is a change of its status, for the feed.
+    package enum Noting {
+        case ifStatusChanges, always, never
+        /// It is part of the change that the transaction has just noted of this message.
+        case asLast
+    }
+
     /// Writes the progress of a message. `row` is the message as it was read.
-    package func update(_ row: Row, to progress: Progress) throws(QueueError) {
+    package func update(_ row: Row, to progress: Progress, _ noting: Noting = .ifStatusChanges) throws(QueueError) {
         try update(row, to: progress, from: row.progress.status)
+        guard let feed else { return }
+        switch noting {
+        case .ifStatusChanges where progress.status == row.progress.status: break
+        case .never: break
+        case .asLast: feed.amend(row.sequence, progress.status)
+        case .always, .ifStatusChanges: try feed.noteStatus(of: row, from: row.progress.status, progress.status)
+        }
+        if progress.isDamaged { feed.amend(row.sequence, .unknown, code: 0) }
     }
 
     /// `from`: the status before, which for a message being sent differs from the one on disk.
@@ -199,8 +215,8 @@ extension Store {
         try statement.run()
     }
 
-    /// Removes a message and its rows in other tables.
-    package func delete(_ row: Row) throws(QueueError) {
+    /// Removes a message and its rows in other tables. `kind`: why.
+    package func delete(_ row: Row, _ kind: StoredChange.Kind = .deleted, _ attempt: Attempt? = nil) throws(QueueError) {
         try history.change(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
         try failures.note(of: row, nil)
         var (isFirst, existed) = (true, false)
@@ -215,7 +231,9 @@ extension Store {
             if isFirst { existed = database.changes == 1 }
             isFirst = false
         }
-        if existed { counts.noteRemoved(row) }
+        guard existed else { return }
+        counts.noteRemoved(row)
+        try feed?.noteGone(row, kind, attempt)
     }
 
     /// Removes a message that the host deletes, which may be damaged. `row`: its outline.

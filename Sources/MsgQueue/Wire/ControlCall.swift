@@ -12,6 +12,8 @@ package indirect enum ControlCall: Sendable, Equatable {
     case conversation(String)
     case setTitle(String, conversation: String)
     case failures(limit: Int)
+    /// nil: from the oldest that is kept.
+    case changes(after: String?, limit: Int)
     case waiting
     case stats
     case statsText

@@ -92,6 +92,7 @@ package struct ControlRequest: Sendable {
         case "set_title": return .setTitle(fields.text("title") ?? "", conversation: fields.conversation ?? "")
         case "failures": return .failures(limit: fields.limit)
         case "waiting": return .waiting
+        case "changes": return .changes(after: fields.text("after"), limit: fields.limit)
         case "stats": return .stats
         case "stats_text": return .statsText
         case "minutes": return .minutes

@@ -52,6 +52,7 @@ package struct ControlRule: Sendable {
             call: "set_title",
             fields: [Field(name: "conversation", kind: .text, isRequired: true), Field(name: "title", kind: .text, isRequired: true)]),
         ControlRule(call: "failures", fields: [limit]), ControlRule(call: "waiting", fields: []),
+        ControlRule(call: "changes", fields: [Field(name: "after", kind: .text), limit]),
         ControlRule(call: "stats", fields: []), ControlRule(call: "stats_text", fields: []),
         ControlRule(call: "minutes", fields: []), ControlRule(call: "state", fields: []),
         ControlRule(call: "banner", fields: [conversation]),

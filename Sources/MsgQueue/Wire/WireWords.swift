@@ -6,6 +6,7 @@ package enum WireWords {
     package static let codes = QueueError.Code.allCases.map { upper($0) }
 
     package static func word(_ status: MessageStatus) -> String { element(statuses, status.rawValue) }
+    package static func word(_ kind: StoredChange.Kind) -> String { snake(kind) }
     package static func word(_ kind: FailureKind) -> String { element(failures, kind.rawValue) }
     package static func word(_ reason: Explanation.Reason) -> String { element(reasons, reason.rawValue) }
     /// "NOT_FOUND".

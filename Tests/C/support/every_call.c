@@ -125,6 +125,9 @@ static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_count_waiting(queue, &waiting));
   CHECK_NUMBER(4711, waiting.paused);
   CHECK_NUMBER(4711, count);
+  msgq_change_page *changes = NULL;
+  CHECK_RESULT(expected, msgq_changes(queue, NULL, 0, &changes));
+  CHECK(changes == NULL);
   msgq_hand_over *handed = NULL;
   CHECK_RESULT(expected, msgq_handed_over(queue, "orders", &handed));
   CHECK(handed == NULL);

@@ -20,6 +20,7 @@ import Testing
         "Options": MessageQueue.Options.self, "BatchOptions": MessageQueue.BatchOptions.self, "Outcome": MessageQueue.Outcome.self,
         "Event": MessageQueue.Event.self, "Backoff": MessageQueue.Backoff.self, "FailureGroup": MessageQueue.FailureGroup.self,
         "Waiting": MessageQueue.Waiting.self, "HandOver": MessageQueue.HandOver.self, "HandOver.Entry": MessageQueue.HandOver.Entry.self,
+        "Change": MessageQueue.Change.self, "ChangePage": MessageQueue.ChangePage.self,
     ]
 
     /// The fields without which a value has no meaning.
@@ -30,6 +31,7 @@ import Testing
         "CheckReport": ["isSound"], "StatusChange": ["id", "to", "at"], "Error": ["code"], "Statistics": ["openedAt"],
         "Minute": ["startedAt"], "FailureGroup": ["kind", "count", "first", "last"],
         "Outcome": ["verdict"], "HandOver": ["source", "entries", "token"], "HandOver.Entry": ["id", "bodySize", "at"],
+        "Change": ["kind", "status", "at", "id", "conversation", "token"], "ChangePage": ["changes", "next", "oldest"],
     ]
 
     /// What the first version with coded values wrote: a value of each type, of an enumeration with values one for each case.

@@ -32,6 +32,7 @@ import Testing
         options.initialConnectivity = .offline
         options.promptForFailed = true
         (options.wait, options.collectInterval) = (.seconds(18), .seconds(19))
+        options.keepChanges = 20
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
         for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "callbacks" {

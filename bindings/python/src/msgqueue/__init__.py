@@ -26,6 +26,7 @@ from .checking import check, salvage
 from .enums import (
     Arrival,
     AttemptOutcome,
+    ChangeKind,
     Connectivity,
     EventKind,
     Exhausted,
@@ -72,6 +73,8 @@ from .events import Event
 from .models import (
     Attempt,
     BatchOptions,
+    Change,
+    ChangePage,
     CheckReport,
     Conversation,
     Counts,
@@ -105,6 +108,9 @@ __all__ = [
     "BatchTransport",
     "Body",
     "BusyError",
+    "Change",
+    "ChangeKind",
+    "ChangePage",
     "CheckReport",
     "ClosedError",
     "ConflictError",

@@ -98,6 +98,7 @@ class Options(Structure):
         ("prompt_for_failed", c_bool),
         ("wait_ms", c_int64),
         ("collect_interval_ms", c_int64),
+        ("keep_changes", c_uint64),
     ]
 
 
@@ -263,6 +264,22 @@ class FailureGroup(Structure):
         ("first_ms", c_int64),
         ("last_ms", c_int64),
         ("text", c_char_p),
+    ]
+
+
+class Change(Structure):
+    """msgq_change."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_int),
+        ("status", c_int),
+        ("failure_kind", c_int),
+        ("code", c_int32),
+        ("at_ms", c_int64),
+        ("id", c_char_p),
+        ("conversation", c_char_p),
+        ("token", c_char_p),
     ]
 
 
@@ -524,6 +541,7 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_counts": Counts,
     "msgq_waiting": Waiting,
     "msgq_failure_group": FailureGroup,
+    "msgq_change": Change,
     "msgq_handed": Handed,
     "msgq_conversation": Conversation,
     "msgq_statistics": Statistics,
@@ -617,6 +635,12 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_failure_groups_size": (c_size_t, [_owned]),
     "msgq_failure_groups_at": (POINTER(FailureGroup), [_owned, c_size_t]),
     "msgq_failure_groups_free": (None, [_owned]),
+    "msgq_changes": (c_int, [_queue, c_char_p, c_uint32, _out]),
+    "msgq_changes_size": (c_size_t, [_owned]),
+    "msgq_changes_at": (POINTER(Change), [_owned, c_size_t]),
+    "msgq_changes_next": (c_char_p, [_owned]),
+    "msgq_changes_oldest": (c_char_p, [_owned]),
+    "msgq_changes_free": (None, [_owned]),
     "msgq_conversations": (c_int, [_queue, c_uint64, c_uint32, _out]),
     "msgq_get_conversation": (c_int, [_queue, c_char_p, _out]),
     "msgq_conversations_by_time": (c_int, [_queue, c_int64, c_uint64, c_uint32, _out]),

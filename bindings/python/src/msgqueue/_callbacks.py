@@ -56,6 +56,8 @@ class Callbacks:
         self.transport: Transport | None = None
         self.batch_transport: BatchTransport | None = None
         self.on_event: EventHandler | None = None
+        self.followers: list[Callable[[], object]] = []
+        """What is called after each event, and when no other follows."""
         self.poll_threads: PollThreads | None = None
         """None: the callbacks run on the thread that polls."""
         self.deferred: deque[tuple[list[int], Callable[[], list[Outcome]]]] = deque()
@@ -66,6 +68,12 @@ class Callbacks:
         """Releases the callables when no call follows any more. A call that is still running has its own references."""
         _registry.pop(self.number, None)
         self.transport = self.batch_transport = self.on_event = None
+        self.wake_followers()
+
+    def wake_followers(self) -> None:
+        """Tells those who wait for changes that there may be some."""
+        for wake in tuple(self.followers):
+            wake()
 
     @property
     def is_running_here(self) -> bool:
@@ -268,8 +276,11 @@ def _attempt_batch(callbacks: Callbacks, transport: BatchTransport, deliveries: 
 
 
 def _deliver(callbacks: Callbacks | None, event: _abi.Event) -> None:
-    handler = callbacks.on_event if callbacks is not None else None
-    if callbacks is None or handler is None:
+    if callbacks is None:
+        return
+    callbacks.wake_followers()
+    handler = callbacks.on_event
+    if handler is None:
         return
     callbacks.enter()
     try:

@@ -12,6 +12,7 @@ from ._far_moment import FarMoment
 from .enums import (
     Arrival,
     AttemptOutcome,
+    ChangeKind,
     Connectivity,
     EventKind,
     FailureKind,
@@ -26,6 +27,7 @@ from .enums import (
 from .events import Event
 from .models import (
     Attempt,
+    Change,
     CheckReport,
     Conversation,
     Counts,
@@ -163,6 +165,20 @@ def failure_group(source: _abi.FailureGroup) -> FailureGroup:
         first=moment(source.first_ms),
         last=moment(source.last_ms),
         text=_text(source.text),
+    )
+
+
+def change(source: _abi.Change) -> Change:
+    """Converts a change of a message."""
+    return Change(
+        kind=ChangeKind(source.kind),
+        status=Status(source.status),
+        failure_kind=FailureKind(source.failure_kind),
+        code=source.code,
+        at=moment(source.at_ms),
+        id=_text(source.id),
+        conversation=_text(source.conversation),
+        token=_text(source.token),
     )
 
 

@@ -136,6 +136,7 @@ class Options(TypedDict, total=False):
     prompt_for_failed: Annotated[bool, _flag("prompt_for_failed")]
     wait: Annotated[float, _seconds("wait_ms", "0 s to 1 day")]
     collect_interval: Annotated[Optional[float], _seconds("collect_interval_ms", "0.001 s to 1 day", none=0)]
+    keep_changes: Annotated[int, _number("keep_changes", "0: none")]
 
 
 TABLE: dict[str, Option] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from . import _abi, _arguments
 from ._callbacks import (
@@ -91,8 +92,24 @@ class Registration:
         Args:
             handler: The function; None removes it.
         """
-        function = _NO_HANDLER if handler is None else event_trampoline
+        function = _NO_HANDLER if handler is None and not self._handle.callbacks.followers else event_trampoline
         self._set("on_event", handler, self._handle.lib.msgq_set_event_handler, function)
+
+    @contextmanager
+    def following(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Calls `wake` after each event, and when the queue is closed. It must not wait."""
+        handle, callbacks = self._handle, self._handle.callbacks
+        callbacks.followers.append(wake)
+        try:
+            if handle.poll_threads is not None:
+                handle.poll_threads.start()
+            with self._lock:
+                handle.check(
+                    handle.lib.msgq_set_event_handler(handle.pointer, event_trampoline, callbacks.number, _NO_RELEASE)
+                )
+            yield
+        finally:
+            callbacks.followers.remove(wake)
 
     def _set(self, name: str, target: object, register: Callable[..., int], function: object, *more: object) -> None:
         require_callable(name, target)

@@ -69,6 +69,21 @@ class Status(_Named):
         return _text("msgq_status_icon", self)
 
 
+class ChangeKind(_Named):
+    """What a change of a message is."""
+
+    STATUS = 0
+    """It has another status, or failed again."""
+    REPLACED = 1
+    """A newer message of its `replace_key` took its place."""
+    DISCARDED = 2
+    """Deleted for its failure: its retries were used up, the receiver refused it, or the queue was full (DROPPED)."""
+    DELETED = 3
+    """A call deleted it."""
+    PRUNED = 4
+    """The limits of the history removed it."""
+
+
 class FailureKind(_Named):
     """Why an attempt failed."""
 

@@ -10,6 +10,7 @@ from ._values import Value, dataclass, field
 from .enums import (
     Arrival,
     AttemptOutcome,
+    ChangeKind,
     Connectivity,
     FailureKind,
     Lifecycle,
@@ -242,6 +243,39 @@ class FailureGroup(Value):
     """When the last message failed so. It may have been retried or deleted."""
     text: str
     """Of the failure of the newest message, for a developer."""
+
+
+@dataclass(frozen=True)
+class Change(Value):
+    """One change of a message, as the queue keeps it with `keep_changes`."""
+
+    kind: ChangeKind
+    """What happened."""
+    status: Status
+    """Since then; the last one if the message is gone."""
+    failure_kind: FailureKind
+    """Why it failed or waits for a retry; otherwise NONE."""
+    code: int
+    """0: none."""
+    at: datetime
+    """When it was written."""
+    id: str
+    """It is here until the change is removed, also when the message is gone."""
+    conversation: str
+    token: str
+    """The place after this change: 49 characters."""
+
+
+@dataclass(frozen=True)
+class ChangePage(Value):
+    """Changes in the order in which they were committed."""
+
+    changes: tuple[Change, ...]
+    """None: there are no more now."""
+    next: str
+    """The token of the place after them, from which the next page goes on."""
+    oldest: str
+    """The token of the place before the oldest change that is kept."""
 
 
 @dataclass(frozen=True)

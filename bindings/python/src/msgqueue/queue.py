@@ -15,6 +15,7 @@ from ._commands import Commands
 from ._control import Control
 from ._drains import Drains
 from ._environment import Environment
+from ._feed import Feed
 from ._forward import forward
 from ._handle import CLOSE_TIMEOUT, Handle, block_timeout, refuse_copy
 from ._handovers import HandOvers
@@ -107,6 +108,7 @@ class MessageQueue:
         prompt_for_failed: bool = False,
         wait: float = 0.0,
         collect_interval: float | None = 5.0,
+        keep_changes: int = 0,
         polled: bool = False,
         batch_transport: BatchTransport | None = None,
         batch_options: BatchOptions | None = None,
@@ -205,6 +207,11 @@ class MessageQueue:
             collect_interval: Seconds between events of kind COLLECT, which ask to take over what waits in places of the
                 program, such as an outbox: 0.001 s to 1 day; None: no such events. They begin with the first
                 `handed_over`.
+            keep_changes: The most changes of messages that are kept for `changes`, the latest ones; 0: none. Each takes
+                10 to 30 bytes beside the id of its message, and the conversation where it is not that of the change
+                before it; of `limit_file_bytes` at most a quarter. When there is no room for them the oldest go, and
+                they are never a reason to refuse an outcome. A store that is changed with 0 begins anew with its next
+                changes; only `maintenance` goes on as the program that owns the store has begun.
             polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
                 due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
                 readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless
@@ -258,6 +265,7 @@ class MessageQueue:
         self._control = Control(handle, self._path)
         self._polling = Polling(handle)
         self._registration = Registration(handle)
+        self._feed = Feed(handle, self._registration, read_only)
         try:
             # The handler first, so that it receives every event of the first attempt.
             if on_event is not None:
@@ -398,6 +406,8 @@ class MessageQueue:
     counts: Final = forward("_queries", Queries.counts)
     waiting: Final = forward("_queries", Queries.waiting)
     failure_groups: Final = forward("_queries", Queries.failure_groups)
+    changes: Final = forward("_feed", Feed.changes)
+    follow_changes: Final = forward("_feed", Feed.follow_changes)
     conversations: Final = forward("_queries", Queries.conversations)
     conversations_by_time: Final = forward("_queries", Queries.conversations_by_time)
     set_title: Final = forward("_commands", Commands.set_title)

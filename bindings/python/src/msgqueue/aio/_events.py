@@ -51,9 +51,13 @@ class EventReader(AsyncIterator[Event]):
 
     async def aclose(self) -> None:
         """Ends the reader and drops the buffered events."""
+        self.clear()
+        self._end()
+
+    def clear(self) -> None:
+        """Drops the buffered events."""
         self._buffer.clear()
         self._gap = None
-        self._end()
 
     def _add(self, event: Event) -> None:
         if self._is_ended:
@@ -72,6 +76,14 @@ class EventReader(AsyncIterator[Event]):
     def _end(self) -> None:
         self._is_ended = True
         self._changed.set()
+
+
+async def anext_or_none(reader: EventReader) -> Event | None:
+    """Returns the next event; None: there is no other."""
+    try:
+        return await reader.__anext__()
+    except StopAsyncIteration:
+        return None
 
 
 class Events:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
@@ -17,11 +17,11 @@ from .._handle import CLOSE_TIMEOUT, block_timeout, refuse_copy
 from .._handovers import HandOver
 from .._registration import require_callable
 from ..enums import Result, Status
-from ..errors import ConflictError, Error
-from ..models import BatchOptions, Draft, Message, RecordedDraft, Report
+from ..errors import ClosedError, ConflictError, Error
+from ..models import BatchOptions, Change, Draft, Message, RecordedDraft, Report
 from ._attempts import BatchTransport, Transport
 from ._calls import Calls, answers, changes, changes_long, enqueues, reads, reads_long
-from ._events import EventReader
+from ._events import EventReader, anext_or_none
 from ._polled import PolledQueue
 from ._session import Session
 
@@ -92,6 +92,7 @@ class MessageQueue:
         self._on_event = on_event
         self._make = partial(PolledQueue, path, batch_options=batch_options, **options)
         self._calls = Calls()
+        self._read_only = bool(options.get("read_only"))
 
     # ---------------------------------------------------------------- opening and closing
 
@@ -413,6 +414,7 @@ class MessageQueue:
     counts: Final = reads(PolledQueue.counts)
     waiting: Final = reads(PolledQueue.waiting)
     failure_groups: Final = reads(PolledQueue.failure_groups)
+    changes: Final = reads(PolledQueue.changes)
     conversations: Final = reads(PolledQueue.conversations)
     conversations_by_time: Final = reads(PolledQueue.conversations_by_time)
     set_title: Final = changes(PolledQueue.set_title)
@@ -547,6 +549,35 @@ class MessageQueue:
         """
         session = self._calls.opened
         return session.events.reader(session.queue, session.reads)
+
+    async def follow_changes(self, after: str | None = None, limit: int = 50) -> AsyncIterator[Change]:
+        """Iterates over changes, and waits for new ones: `async for change in queue.follow_changes(token)`.
+
+        It ends when the queue is closed, with `read_only` after the last change.
+
+        Args:
+            after: As for `changes`.
+            limit: How many changes are read at once: 1 to 1000.
+
+        Raises:
+            Error: As `changes`.
+        """
+        reader = self.events()
+        try:
+            while True:
+                reader.clear()
+                page = await self.changes(after, limit)
+                for change in page.changes:
+                    yield change
+                after = page.next
+                if page.changes:
+                    continue
+                if self._read_only or await anext_or_none(reader) is None:
+                    return
+        except ClosedError:
+            return
+        finally:
+            await reader.aclose()
 
     async def set_event_handler(self, handler: EventHandler | None) -> None:
         """Sets the plain function that receives events. Readers of `events` are independent of it.

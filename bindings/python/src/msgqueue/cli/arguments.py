@@ -170,6 +170,18 @@ COMMANDS = (
         needs_owner="without one nothing happens",
     ),
     Command(
+        "changes", "print the changes of messages that the queue keeps (keep_changes)", "viewing:changes",
+        ("msgq changes outbox.db --json", "msgq changes outbox.db --after TOKEN --follow --json"),
+        (
+            _argument("--after", metavar="TOKEN", help="those after this place (default: all that are kept)"),
+            _argument("--follow", action="store_true", help="waits for new ones, until the owner ends"),
+            _argument("-n", "--count", metavar="N", type=_number(1), help="ends after so many"),
+        ),
+        text="With --json: an object for each change. Its token is the place after it: store the last one, and go on "
+        "from it. Only changes that survive a power cut are printed. Without an owner --follow ends after the last "
+        "change. A token that is older than what is kept, or of another history of the store, is a CONFLICT.",
+    ),
+    Command(
         "drain", "send what is queued", "changing:drain",
         (
             "msgq drain outbox.db",

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from .. import control
@@ -330,6 +331,47 @@ def watch(session: Session, arguments: Namespace) -> int:
                 return exits.DONE
     seen = "" if left is None else f", after {arguments.count - left} of {tables.plural(arguments.count, 'event')}"
     raise exits.LostError(f"the program that has {session.store} open (process {session.pid}) ended first{seen}")
+
+
+def changes(session: Session, arguments: Namespace) -> int:
+    """Prints the changes of messages that the queue keeps."""
+    left = arguments.count
+    for change in _changes(session, arguments):
+        if arguments.json:
+            tables.objects((change,))
+        else:
+            tables.write(_change_line(change) + "\n")
+        if arguments.follow:
+            sys.stdout.flush()
+        left = None if left is None else left - 1
+        if left == 0:
+            return exits.DONE
+    if arguments.follow and session.has_owner:
+        raise exits.LostError(f"the program that has {session.store} open (process {session.pid}) ended first")
+    return exits.DONE
+
+
+def _changes(session: Session, arguments: Namespace) -> Iterator[dict[str, Any]]:
+    after = arguments.after
+    with ExitStack() as stack:
+        # Before the first page, so that no change is missed.
+        waits = arguments.follow and session.has_owner
+        news = iter(stack.enter_context(session.events("summary"))) if waits else iter(())
+        while True:
+            page = session.call("changes", after=after, limit=1000)
+            yield from page["changes"]
+            after = page["next"]
+            if not page["changes"] and next(news, None) is None:
+                return
+
+
+def _change_line(change: dict[str, Any]) -> str:
+    kind, status = str(change["kind"]), str(change["status"])
+    word = styled(escaped(status), tables.STATUS_STYLES.get(status, "")) if kind == "status" else escaped(kind)
+    words = [escaped(str(change[name])) for name in ("id", "conversation") if change[name]]
+    if change["failure_kind"] != "none":
+        words.append(escaped(f"{change['failure_kind']}" + (f" {change['code']}" if change["code"] else "")))
+    return "  ".join([styled(tables.instant(change["at_ms"]), "dim"), word, *words, styled(change["token"], "dim")])
 
 
 def _event_line(event: dict[str, Any]) -> str:

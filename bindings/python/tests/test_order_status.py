@@ -1,0 +1,185 @@
+"""T8: the orders of a host's database learn "sent" exactly once, with a kill at every step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from msgqueue import Change, DuplicateError, MessageQueue, Mode, Outcome
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SOURCES = Path(__file__).parents[1] / "src"
+ORDERS = 3
+
+# Sends the orders and marks them, and is killed before its n-th step: each statement of the host's database, each
+# commit, each call of the queue. An effect is a row without a key, so that one that happened twice shows.
+PROGRAM = """
+import os, signal, sqlite3, sys
+sys.path[:0] = sys.argv[1:3]
+import order_status
+from msgqueue import ChangeKind, MessageQueue, Mode, Outcome, Status
+
+store, database, last = sys.argv[3], sys.argv[4], int(sys.argv[5])
+steps = 0
+
+def step():
+    global steps
+    steps += 1
+    if steps == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Stepping:
+    def __init__(self, target, names):
+        self._target, self._names = target, names
+    def __getattr__(self, name):
+        value = getattr(self._target, name)
+        if name == "cursor":
+            return lambda: Stepping(value(), ("execute",))
+        if name not in self._names:
+            return value
+        def call(*arguments, **named):
+            step()
+            result = value(*arguments, **named)
+            step()
+            return result
+        return call
+
+class Orders(order_status.OrderStatus):
+    def _mark(self, change):
+        super()._mark(change)
+        if change.kind is ChangeKind.STATUS and change.status is Status.SENT:
+            self._execute("INSERT INTO effects(id) VALUES(?)", change.id)
+
+connection = Stepping(sqlite3.connect(database), ("commit", "rollback", "execute"))
+orders = Orders(connection)
+# As small as a page can be, so that there are many commits.
+apply = orders.apply
+orders.apply = lambda queue: apply(queue, 2)
+queue = MessageQueue(store, lambda delivery: Outcome.sent(), direct=False, mode=Mode.MANUAL, keep_changes=1000)
+order_status.send_orders(Stepping(queue, ("enqueue", "drain", "changes")), connection, orders)
+queue.close()
+"""
+
+
+def run(store: Path, database: Path, last: int) -> bool:
+    """Returns whether the program was killed at this step."""
+    words = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(
+        [*words, str(SOURCES), str(EXAMPLES), str(store), str(database), str(last)],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=300,
+        env=os.environ,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+def prepare(database: Path) -> None:
+    """Makes the host's database with new orders."""
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        import order_status
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    connection = sqlite3.connect(database)
+    connection.execute("PRAGMA journal_mode = WAL")
+    order_status.OrderStatus(connection).create()
+    connection.execute("CREATE TABLE effects(id TEXT)")
+    connection.executemany(
+        "INSERT INTO orders(id, body, state) VALUES(?, 'hello', 'new')",
+        [(f"order-{number}",) for number in range(ORDERS)],
+    )
+    connection.commit()
+    connection.close()
+
+
+def test_T8_an_order_is_marked_as_sent_once_whatever_step_is_killed(tmp_path: Path) -> None:
+    step = 0
+    is_killed = True
+    while is_killed:
+        step += 1
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        store, database = folder / "outbox.db", folder / "orders.db"
+        prepare(database)
+        is_killed = run(store, database, step)
+        if is_killed and step % 3 == 0:
+            # A second kill, somewhere in what the first one left.
+            run(store, database, 1 + step // 2)
+        assert not run(store, database, 0)
+        connection = sqlite3.connect(database)
+        effects = connection.execute("SELECT id FROM effects ORDER BY id").fetchall()
+        states = connection.execute("SELECT DISTINCT state FROM orders").fetchall()
+        connection.close()
+        assert effects == [(f"order-{number}",) for number in range(ORDERS)], f"killed at step {step}"
+        assert states == [("sent",)], f"killed at step {step}"
+    assert step > 50
+
+
+def test_T8_a_follower_that_missed_changes_lists_again(tmp_path: Path) -> None:
+    store, database = tmp_path / "outbox.db", tmp_path / "orders.db"
+    prepare(database)
+    assert run(store, database, 30)
+    # The queue was used without keep_changes, so the token is of another history.
+    with MessageQueue(store, lambda _: Outcome.sent(), mode=Mode.MANUAL, direct=False) as queue:
+        for number in range(ORDERS):
+            with suppress(DuplicateError):
+                queue.enqueue("hello", conversation="orders", id=f"order-{number}")
+        queue.drain()
+    assert not run(store, database, 0)
+    connection = sqlite3.connect(database)
+    assert connection.execute("SELECT DISTINCT state FROM orders").fetchall() == [("sent",)]
+    connection.close()
+
+
+def test_T8_a_second_follower_applies_nothing_twice(tmp_path: Path) -> None:
+    store, database = tmp_path / "outbox.db", tmp_path / "orders.db"
+    prepare(database)
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        import order_status
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    first, second = (sqlite3.connect(database) for _ in range(2))
+    marked: list[str] = []
+
+    class Counting(order_status.OrderStatus):
+        def _mark(self, change: Change) -> None:
+            marked.append(change.token)
+            super()._mark(change)
+
+    with MessageQueue(store, lambda _: Outcome.sent(), mode=Mode.MANUAL, direct=False, keep_changes=1000) as queue:
+        queue.enqueue("hello", conversation="orders", id="order-0")
+        queue.drain()
+        one, two = Counting(first), Counting(second)
+        token = two._token()
+        page = queue.changes(token)
+        assert one.apply(queue) == 3
+        two._commit(token, page.next, page.changes)
+        assert two.apply(queue) == 0
+    assert len(marked) == len(set(marked)) == 3
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("words", [("outbox.db", "orders.db")])
+def test_T8_the_example_runs(tmp_path: Path, words: tuple[str, str]) -> None:
+    prepare(tmp_path / words[1])
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "order_status.py"), *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+    )
+    assert done.stdout.splitlines() == [f"order-{number} sent" for number in range(ORDERS)]
