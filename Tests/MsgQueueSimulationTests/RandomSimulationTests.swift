@@ -134,7 +134,7 @@ struct RandomScript {
             let (context, store) = (engine.context, engine.context.store)
             return context.lock.withLock {
                 guard let row = try? store.row(at: sequence, .none) else { return false }
-                return (try? store.wasInterrupted(row)) ?? false
+                return (try? store.attempts.wasInterrupted(row)) ?? false
             }
         }
     }
