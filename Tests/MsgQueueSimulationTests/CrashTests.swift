@@ -102,6 +102,20 @@ import Testing
         #expect(simulation.disk.commits > next && simulation.status(of: id) == .failed)
     }
 
+    /// The outcome of the second attempt is not stored when that of the first one arrives.
+    @Test func X8_a_late_success_after_a_refused_commit_is_counted_once() throws {
+        let simulation = try Simulation(options: MessageQueue.Options(mode: .auto, backoff: .ladder([.seconds(5)]))) { delivery, _ in
+            .answer(.sent, after: delivery.attempt == 1 ? .milliseconds(36_100) : .seconds(1))
+        }
+        try simulation.enqueue("hello")
+        try simulation.run(until: .milliseconds(35_999))
+        let next = simulation.disk.commits + 1
+        simulation.disk.fate = { number, _ in number == next ? .refused : .stored }
+        try simulation.run(until: .seconds(60))
+        #expect(simulation.report.attempts.count == 2 && simulation.disk.commits > next)
+        #expect(simulation.report.counts.queued == 0 && simulation.report.counts.sent == 1)
+    }
+
     /// It is being sent when it is cleared, so that the recovery deletes it.
     @Test func X16_a_message_that_was_cleared_before_a_crash_is_not_reported_as_lost() throws {
         let simulation = try Simulation { _, _ in .noAnswer() }

@@ -331,12 +331,14 @@ final class AttemptRunner {
         guard let flight = context.core.lateFlight(token) else {
             throw QueueError(.conflict, "attempt \(token) already has an outcome")
         }
+        // The stored row must have the outcome of the attempt that followed.
+        if store.isInTransaction { writes.commit() }
+        try writes.requireSaved()
         guard let row = try store.row(at: flight.sequence, .whole), let progress = context.core.lateSuccess(token, outcome, row, now) else {
             throw QueueError(
                 .conflict,
                 "attempt \(token) timed out; only a success counts now, and only if the message was not edited or attempted again")
         }
-        if store.isInTransaction { writes.commit() }
         try transactions.counting(1) { () throws(QueueError) in
             try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
         }
