@@ -18,6 +18,7 @@ from msgqueue import (
     CorruptError,
     Draft,
     DuplicateError,
+    EventKind,
     FailureKind,
     FullError,
     InvalidError,
@@ -29,8 +30,9 @@ from msgqueue import (
     Status,
     TooLargeError,
     TooNewError,
+    control,
 )
-from support import program, run
+from support import Events, program, run
 
 MODES: list[dict[str, Any]] = [
     {"isolation_level": None},
@@ -604,6 +606,20 @@ def test_T5_a_failed_collection_after_a_block_is_a_warning(
                 outbox.put(name)
     assert "MSGQ_FULL" in caplog.text
     assert count(host) == 1
+
+
+def test_T1_a_block_asks_the_owner_of_the_queue_to_collect(host: sqlite3.Connection, opened: Opener) -> None:
+    events = Events()
+    queue = opened(mode=Mode.MANUAL, direct=False, on_event=events, collect_interval=None)
+    queue.start_control()
+    with control.connect(queue.path) as client:
+        outbox = Outbox(host, client)
+        with outbox:
+            outbox.put("one")
+        events.wait_for(EventKind.COLLECT)
+        with pytest.raises(TypeError, match="needs a queue"):
+            outbox.collect()
+    assert Outbox(host).collect(queue) == 1
 
 
 def test_T5_wrong_arguments_are_type_errors(host: sqlite3.Connection, queue: MessageQueue) -> None:

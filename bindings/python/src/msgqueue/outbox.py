@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import builtins
 
     from ._outbox.host import Host
+    from .control import Client
     from .queue import MessageQueue
 
 __all__ = ["Outbox"]
@@ -64,16 +65,20 @@ class Outbox:
     Threads: those that the connection permits. One collection of an outbox runs at a time.
     """
 
-    def __init__(self, connection: Any, queue: MessageQueue | None = None) -> None:  # noqa: ANN401 - see there
+    def __init__(
+        self,
+        connection: Any,  # noqa: ANN401 - see there
+        queue: MessageQueue | Client | None = None,
+    ) -> None:
         """Opens and reads nothing.
 
         Args:
             connection: Of `sqlite3` or psycopg. What wraps one, as SQLAlchemy and Django do, is not accepted.
-            queue: Into which `collect` and a block move messages. None: it is given to `collect`, and a block does not
-                collect.
+            queue: Into which `collect` and a block move messages. A `control.Client` where another process has the
+                queue open: a block asks it to collect (`EventKind.COLLECT`). None: a block does neither.
         """
         self._host = _host(connection)
-        self._queue = None if queue is None else _require_queue(queue)
+        self._queue, self._owner = _parts(queue)
         self._collects = threading.Lock()
 
     @property
@@ -222,11 +227,14 @@ class Outbox:
         self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
     ) -> None:
         run(self._host.leave_block(problem is None))
-        if problem is not None or self._queue is None:
+        if problem is not None:
             return
         try:
-            with self._host.outside_transactions():
-                self._collect(self._queue, LIMIT)
+            if self._owner is not None:
+                self._owner.call("request_collect")
+            elif self._queue is not None:
+                with self._host.outside_transactions():
+                    self._collect(self._queue, LIMIT)
         except (Error, self._host.errors) as failure:
             log_uncollected(failure)
 
@@ -247,6 +255,14 @@ def collection_limit(limit: int) -> int:
     if not 1 <= number <= _MOST:
         raise InvalidError(f"limit must be 1 to {_MOST}, got {number}")
     return number
+
+
+def _parts(queue: object) -> tuple[MessageQueue | None, Client | None]:
+    """Returns the queue, or the connection to its owner. Without one of these its module need not be imported."""
+    control: Any = sys.modules.get("msgqueue.control")
+    if control is not None and isinstance(queue, control.Client):
+        return None, queue
+    return None if queue is None else _require_queue(queue), None
 
 
 def _require_queue(queue: object) -> MessageQueue:
