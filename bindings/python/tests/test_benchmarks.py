@@ -103,3 +103,10 @@ def test_plots_are_valid_and_show_every_contender(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["--seconds", "0"], ["--rounds", "0"], ["--only", "nothing"]])
 def test_wrong_arguments_of_the_benchmark_are_refused(arguments: list[str]) -> None:
     assert run("run.py", *arguments).returncode == 2
+
+
+def test_the_benchmark_of_the_outbox_runs() -> None:
+    ended = run("outbox.py", "--seconds", 0.1, "--messages", 50)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("ratio") == 4
+    assert "collect " in ended.stdout

@@ -41,18 +41,17 @@ _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
 class _Values:
-    """Stands for the structure that the arguments of `enqueue` are written to."""
+    """Stands for the structure that the arguments of `enqueue` are written to, and has its zeros."""
 
-    def __init__(self) -> None:
-        self.id: bytes | None = None
-        self.conversation = b""
-        self.body = b""
-        self.metadata: Any = None
-        self.metadata_count = 0
-        self.not_before_ms = self.expires_at_ms = self.delay_ms = self.expiry_ms = self.time_ms = 0
-        self.priority = 0
-        self.unmetered_only = False
-        self.replace_key: bytes | None = None
+    id: bytes | None = None
+    conversation = b""
+    body = b""
+    metadata: Any = None
+    metadata_count = 0
+    not_before_ms = expires_at_ms = delay_ms = expiry_ms = time_ms = 0
+    priority = 0
+    unmetered_only = False
+    replace_key: bytes | None = None
 
 
 def made(
@@ -169,6 +168,8 @@ def _metadata(given: _Values) -> bytes:
 
 def _times(given: _Values, now: int) -> tuple[int | None, int | None]:
     """Returns the start and the expiry of a message as points in time."""
+    if not (given.delay_ms or given.expiry_ms or given.not_before_ms or given.expires_at_ms):
+        return None, None
     for name, duration in (("delay", given.delay_ms), ("expiry", given.expiry_ms)):
         if duration > _LONGEST_DURATION:
             raise InvalidError(f"{name} must be at most 10 years")
