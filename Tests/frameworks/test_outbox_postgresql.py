@@ -473,7 +473,8 @@ def test_T5_tables_of_others_are_refused(
     with pytest.raises(kind, match=text):
         outbox.collect()
     assert host.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-    if "INSERT" not in change:
+    # A value of another type is accepted where PostgreSQL converts it.
+    if "INSERT" not in change and "TYPE text" not in change:
         with pytest.raises(kind, match=text):
             outbox.put("one")
     host.rollback()
