@@ -116,7 +116,8 @@ class Outbox:
     ) -> str:
         """Writes a message in the program's transaction. It is sent only if that commits.
 
-        Without a transaction it is one of its own, or begins one, as any INSERT on the connection.
+        Without a transaction it is one of its own, or begins one, as any INSERT on the connection. Like that, it
+        changes SQLite's `last_insert_rowid()`; `Cursor.lastrowid` of the program's own cursors stays.
 
         Args:
             body: As for `MessageQueue.enqueue`, at most 256 MiB. One over the queue's `limit_body` becomes a failed
