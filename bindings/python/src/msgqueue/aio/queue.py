@@ -20,7 +20,8 @@ from ..enums import Result, Status
 from ..errors import ClosedError, ConflictError, Error
 from ..models import BatchOptions, Change, Draft, Message, RecordedDraft, Report
 from ._attempts import BatchTransport, Transport
-from ._calls import Calls, answers, changes, changes_long, enqueues, reads, reads_long
+from ._calls import Calls, answers, changes_long, enqueues, reads, reads_long
+from ._calls import changes as changes_queue
 from ._events import EventReader, anext_or_none
 from ._polled import PolledQueue
 from ._session import Session
@@ -184,7 +185,7 @@ class MessageQueue:
     # ---------------------------------------------------------------- adding messages
 
     enqueue: Final = enqueues(PolledQueue.enqueue)
-    record: Final = changes(PolledQueue.record)
+    record: Final = changes_queue(PolledQueue.record)
 
     async def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> builtins.list[str]:
         """Stores up to 1,000,000 messages in this order, all or none.
@@ -310,19 +311,19 @@ class MessageQueue:
 
     hand_over_done: Final = changes_long(PolledQueue.hand_over_done)
     hand_over_forget: Final = changes_long(PolledQueue.hand_over_forget)
-    request_collect: Final = changes(PolledQueue.request_collect)
+    request_collect: Final = changes_queue(PolledQueue.request_collect)
 
     # ---------------------------------------------------------------- one message
 
     get: Final = reads(PolledQueue.get)
     attempts: Final = reads(PolledQueue.attempts)
     explain: Final = reads(PolledQueue.explain)
-    edit: Final = changes(PolledQueue.edit)
-    update: Final = changes(PolledQueue.update)
-    delete: Final = changes(PolledQueue.delete)
-    retry: Final = changes(PolledQueue.retry)
-    send_now: Final = changes(PolledQueue.send_now)
-    mark: Final = changes(PolledQueue.mark)
+    edit: Final = changes_queue(PolledQueue.edit)
+    update: Final = changes_queue(PolledQueue.update)
+    delete: Final = changes_queue(PolledQueue.delete)
+    retry: Final = changes_queue(PolledQueue.retry)
+    send_now: Final = changes_queue(PolledQueue.send_now)
+    mark: Final = changes_queue(PolledQueue.mark)
 
     async def wait(self, id: str, timeout: float | None = None) -> Message:
         """Waits for the first outcome of a message since it was enqueued, and returns the message as it is then.
@@ -417,7 +418,7 @@ class MessageQueue:
     changes: Final = reads(PolledQueue.changes)
     conversations: Final = reads(PolledQueue.conversations)
     conversations_by_time: Final = reads(PolledQueue.conversations_by_time)
-    set_title: Final = changes(PolledQueue.set_title)
+    set_title: Final = changes_queue(PolledQueue.set_title)
     mark_up_to: Final = changes_long(PolledQueue.mark_up_to)
 
     async def mark_batch(self, ids: Iterable[str], status: Status) -> builtins.list[Result]:
@@ -457,9 +458,9 @@ class MessageQueue:
 
     complete: Final = answers(PolledQueue.complete)
     complete_batch: Final = answers(PolledQueue.complete_batch)
-    pause: Final = changes(PolledQueue.pause)
-    resume: Final = changes(PolledQueue.resume)
-    withdraw_prompt: Final = changes(PolledQueue.withdraw_prompt)
+    pause: Final = changes_queue(PolledQueue.pause)
+    resume: Final = changes_queue(PolledQueue.resume)
+    withdraw_prompt: Final = changes_queue(PolledQueue.withdraw_prompt)
 
     async def drain(
         self,
@@ -530,10 +531,10 @@ class MessageQueue:
 
     # ---------------------------------------------------------------- environment
 
-    set_connectivity: Final = changes(PolledQueue.set_connectivity)
-    start_monitor: Final = changes(PolledQueue.start_monitor)
-    stop_monitor: Final = changes(PolledQueue.stop_monitor)
-    set_lifecycle: Final = changes(PolledQueue.set_lifecycle)
+    set_connectivity: Final = changes_queue(PolledQueue.set_connectivity)
+    start_monitor: Final = changes_queue(PolledQueue.start_monitor)
+    stop_monitor: Final = changes_queue(PolledQueue.stop_monitor)
+    set_lifecycle: Final = changes_queue(PolledQueue.set_lifecycle)
     start_control: Final = changes_long(PolledQueue.start_control)
     stop_control: Final = changes_long(PolledQueue.stop_control)
     console: Final = changes_long(PolledQueue.console)
