@@ -21,7 +21,7 @@ extension Store {
     /// Writes the changes that the transaction has noted.
     func writeFeed() throws(QueueError) {
         if endsFeed, database.hasChanges { try ChangeFeed.end(in: database) }
-        try feed?.write { () throws(QueueError) in try space.fileUse(adding: 0) }
+        try feed?.write { () throws(QueueError) in try space.use(adding: 0) }
     }
 
     /// Removes the record of an attempt whose call was not made.
