@@ -320,6 +320,26 @@ TEST(T1_a_metadata_key_twice_is_refused) {
   end(&scene, &shop);
 }
 
+TEST(T1_the_last_row_of_the_host_stays_its_own_when_a_put_fails) {
+  struct scene scene;
+  struct shop shop;
+  begin(&scene, &shop);
+  sqlite3 *other = NULL;
+  shop_run(&shop, "PRAGMA journal_mode = DELETE; INSERT INTO orders VALUES(77, 'own')");
+  REQUIRE(sqlite3_open(shop.path, &other) == SQLITE_OK);
+  REQUIRE(shop_try(other, "BEGIN; SELECT * FROM orders") == SQLITE_OK);
+  REQUIRE(sqlite3_busy_timeout(shop.database, 0) == SQLITE_OK);
+  CHECK_RESULT(MSGQ_BUSY, put_in(shop.database, "busy", "ana")); /* its commit, behind the reader */
+  CHECK_NUMBER(77, sqlite3_last_insert_rowid(shop.database));
+  CHECK_NUMBER(SQLITE_BUSY, sqlite3_errcode(shop.database));
+  REQUIRE(sqlite3_close(other) == SQLITE_OK);
+  shop_run(&shop, "CREATE TRIGGER refusal AFTER INSERT ON msgq_outbox BEGIN SELECT RAISE(ABORT, 'no'); END");
+  CHECK_RESULT(MSGQ_CONFLICT, put_in(shop.database, "refused", "ana"));
+  CHECK_NUMBER(77, sqlite3_last_insert_rowid(shop.database));
+  CHECK_NUMBER(0, rows(&shop));
+  end(&scene, &shop);
+}
+
 TEST(T1_programs_of_earlier_versions_put_the_fields_that_they_know) {
   struct scene scene;
   struct shop shop;
