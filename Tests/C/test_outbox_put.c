@@ -340,6 +340,21 @@ TEST(T1_the_last_row_of_the_host_stays_its_own_when_a_put_fails) {
   end(&scene, &shop);
 }
 
+TEST(T6_the_schema_makes_its_tables_also_behind_temporary_ones) {
+  struct scene scene;
+  struct shop shop;
+  scene_begin_open(&scene);
+  shop_begin(&shop, &scene,
+             "CREATE TEMP TABLE msgq_outbox(version, source); CREATE TEMP TABLE msgq_outbox_store(version, source)");
+  shop_run(&shop, msgq_outbox_schema());
+  shop_run(&shop, msgq_outbox_schema());
+  put_one(&shop, "a");
+  CHECK_NUMBER(0, shop_number(&shop, "SELECT count(*) FROM temp.msgq_outbox_store"));
+  CHECK_NUMBER(1, collect(&scene, &shop));
+  UNSENT(&scene, "a");
+  end(&scene, &shop);
+}
+
 TEST(T1_programs_of_earlier_versions_put_the_fields_that_they_know) {
   struct scene scene;
   struct shop shop;

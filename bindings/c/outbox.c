@@ -260,7 +260,7 @@ static int bind_number(sqlite3_stmt *statement, int place, int64_t number, bool 
    pages. `collected` gives each transaction of the collector something to write: a commit without a
    changed page flushes nothing. */
 const char *msgq_outbox_schema(void) {
-  return "CREATE TABLE IF NOT EXISTS msgq_outbox(\n"
+  return "CREATE TABLE IF NOT EXISTS main.msgq_outbox(\n"
          "  number INTEGER PRIMARY KEY AUTOINCREMENT,\n"
          "  id TEXT NOT NULL UNIQUE,\n"
          "  conversation TEXT NOT NULL,\n"
@@ -274,14 +274,14 @@ const char *msgq_outbox_schema(void) {
          "  metadata BLOB,\n"
          "  body BLOB NOT NULL\n"
          ");\n"
-         "CREATE TABLE IF NOT EXISTS msgq_outbox_store(\n"
+         "CREATE TABLE IF NOT EXISTS main.msgq_outbox_store(\n"
          "  version INTEGER NOT NULL,\n"
          "  source TEXT NOT NULL,\n"
          "  collected INTEGER NOT NULL DEFAULT 0\n"
          ");\n"
-         "INSERT INTO msgq_outbox_store(version, source)\n"
+         "INSERT INTO main.msgq_outbox_store(version, source)\n"
          "  SELECT 1, lower(hex(randomblob(16)))\n"
-         "  WHERE NOT EXISTS (SELECT 1 FROM msgq_outbox_store);\n";
+         "  WHERE NOT EXISTS (SELECT 1 FROM main.msgq_outbox_store);\n";
 }
 
 /* One statement, which also checks the version: with another one the id is NULL, which the table does
