@@ -269,6 +269,28 @@ def test_T1_a_batch_is_part_of_the_transaction_in_every_mode(path: Path) -> None
         host.close()
 
 
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_T1_a_batch_whose_commit_fails_leaves_nothing(path: Path, mode: dict[str, Any]) -> None:
+    made(path).execute("PRAGMA journal_mode = DELETE").connection.close()
+    host, other = (sqlite3.connect(path, timeout=0.05, **options) for options in (mode, {"isolation_level": None}))
+    outbox = Outbox(host)
+    # A reader keeps the other one from its commit.
+    other.execute("BEGIN")
+    assert count(other) == 0
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        outbox.put_batch([{"body": "one"}, {"body": "two"}])
+        host.commit()
+    if host.in_transaction and mode.get("isolation_level", "") is not None and mode.get("autocommit") is not True:
+        host.rollback()
+    other.execute("COMMIT")
+    assert host.in_transaction is (mode.get("autocommit") is False)
+    outbox.put_batch([{"body": "one"}, {"body": "two"}])
+    host.commit()
+    assert count(other) == 2
+    host.close()
+    other.close()
+
+
 def test_T1_the_errors_of_a_busy_database_are_unchanged(path: Path, queue: MessageQueue) -> None:
     host, other = made(path, timeout=0.05), made(path, timeout=0.05)
     outbox = Outbox(host, queue)

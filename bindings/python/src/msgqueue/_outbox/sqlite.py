@@ -238,8 +238,10 @@ class Sqlite(Host):
     def put_all(self, rows: Sequence[New]) -> Steps[list[str]]:
         """Inserts rows, all or none, also inside a transaction of the program."""
         connection = self._connection
-        is_implicit = getattr(connection, "autocommit", -1) == -1 and connection.isolation_level is not None
-        if not connection.in_transaction and is_implicit:
+        if not connection.in_transaction:
+            is_implicit = getattr(connection, "autocommit", -1) == -1 and connection.isolation_level is not None
+            if not is_implicit:
+                return (yield from self.transaction(self._put_each(rows)))
             # As the module does before an INSERT.
             yield from self.execute(f"BEGIN {connection.isolation_level}")
         yield from self.execute("SAVEPOINT msgq_outbox")
