@@ -291,6 +291,27 @@ def test_T1_a_batch_whose_commit_fails_leaves_nothing(path: Path, mode: dict[str
     other.close()
 
 
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_T1_a_block_whose_commit_fails_leaves_nothing(path: Path, mode: dict[str, Any]) -> None:
+    made(path).execute("PRAGMA journal_mode = DELETE").connection.close()
+    host, other = (sqlite3.connect(path, timeout=0.05, **options) for options in (mode, {"isolation_level": None}))
+    outbox = Outbox(host)
+    other.execute("BEGIN")
+    assert count(other) == 0
+    with pytest.raises(sqlite3.OperationalError, match="locked"), outbox:
+        host.execute("INSERT INTO orders VALUES('undone')")
+        outbox.put("undone")
+    other.execute("COMMIT")
+    assert count(host) == count(host, "orders") == 0
+    host.rollback()
+    with outbox:
+        host.execute("INSERT INTO orders VALUES('kept')")
+        outbox.put("kept")
+    assert count(other) == count(other, "orders") == 1
+    host.close()
+    other.close()
+
+
 def test_T1_the_errors_of_a_busy_database_are_unchanged(path: Path, queue: MessageQueue) -> None:
     host, other = made(path, timeout=0.05), made(path, timeout=0.05)
     outbox = Outbox(host, queue)

@@ -181,7 +181,11 @@ class Sqlite(Host):
         if not self._is_always_in_transaction:
             yield from super().leave_block(is_kept)
         elif is_kept:
-            yield self._connection.commit()
+            try:
+                yield self._connection.commit()
+            except BaseException:
+                yield self._connection.rollback()
+                raise
         else:
             yield self._connection.rollback()
 
