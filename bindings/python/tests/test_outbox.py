@@ -730,6 +730,34 @@ def test_T6_nothing_is_opened_closed_hooked_or_left_changed(
     host.close()
 
 
+def test_T6_temporary_and_attached_tables_do_not_take_the_place_of_the_outbox(
+    path: Path, queue: MessageQueue, tmp_path: Path
+) -> None:
+    host = sqlite3.connect(path, isolation_level=None)
+    host.execute("ATTACH ? AS other", (str(tmp_path / "other.db"),))
+    for schema in ("temp", "other"):
+        host.execute(f"CREATE TABLE {schema}.msgq_outbox(collected, version, source)")
+        host.execute(f"CREATE TABLE {schema}.msgq_outbox_store(collected, version, source)")
+    host.execute("INSERT INTO temp.msgq_outbox_store VALUES(0, 1, 'temporary')")
+    outbox = Outbox(host, queue)
+    outbox.create()
+    outbox.create()
+    outbox.put("one")
+    before = host.execute("SELECT collected FROM main.msgq_outbox_store").fetchone()
+    assert outbox.collect() == 1
+    # Each transaction of the collector writes to the database with the rows.
+    assert host.execute("SELECT collected FROM main.msgq_outbox_store").fetchone() == before
+    host.execute("CREATE TEMP TRIGGER written AFTER UPDATE ON main.msgq_outbox_store BEGIN INSERT INTO writes VALUES(1); END")
+    host.execute("CREATE TEMP TABLE writes(number)")
+    outbox.put("two")
+    assert outbox.collect() == 1
+    assert count(host, "writes") == 2
+    for schema in ("temp", "other"):
+        assert count(host, f"{schema}.msgq_outbox") == 0
+    assert host.execute("SELECT * FROM temp.msgq_outbox_store").fetchall() == [(0, 1, "temporary")]
+    host.close()
+
+
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_T6_a_database_in_utf_16_is_read(path: Path, queue: MessageQueue, encoding: str) -> None:
     host = sqlite3.connect(path)

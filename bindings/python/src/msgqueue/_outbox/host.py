@@ -25,6 +25,8 @@ class Host(ABC):
 
     #: The statements that make the tables.
     schema: ClassVar[Sequence[str]]
+    #: The table with one row, as statements name it.
+    store: ClassVar[str] = "msgq_outbox_store"
     #: The columns of the tables, with the type of each.
     columns: ClassVar[dict[str, dict[str, str]]]
     #: The base class of the errors of the driver.
@@ -207,7 +209,8 @@ class Host(ABC):
 
     def touch(self) -> Steps[None]:
         """Writes something, so that the commit flushes those before it. Writing the same would write nothing."""
-        yield from self.execute("UPDATE msgq_outbox_store SET collected = CASE collected WHEN 0 THEN 1 ELSE 0 END")
+        table = self.store
+        yield from self.execute(f"UPDATE {table} SET collected = CASE collected WHEN 0 THEN 1 ELSE 0 END")
 
 
 def _check_version(version: object) -> None:

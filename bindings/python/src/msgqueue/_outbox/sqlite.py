@@ -22,7 +22,7 @@ _BATCH = 500
 _TABLE_ERRORS = ("no such", "table ", "cannot modify", "ON CONFLICT")
 
 _SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS msgq_outbox(
+    """CREATE TABLE IF NOT EXISTS main.msgq_outbox(
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,
   conversation TEXT NOT NULL,
@@ -36,13 +36,13 @@ _SCHEMA = (
   unmetered_only INTEGER NOT NULL DEFAULT 0,
   refused TEXT
 )""",
-    """CREATE TABLE IF NOT EXISTS msgq_outbox_store(
+    """CREATE TABLE IF NOT EXISTS main.msgq_outbox_store(
   collected INTEGER NOT NULL DEFAULT 0,
   version INTEGER NOT NULL,
   source TEXT NOT NULL
 )""",
-    """INSERT INTO msgq_outbox_store(version, source)
-SELECT 1, lower(hex(randomblob(16))) WHERE NOT EXISTS (SELECT 1 FROM msgq_outbox_store)""",
+    """INSERT INTO main.msgq_outbox_store(version, source)
+SELECT 1, lower(hex(randomblob(16))) WHERE NOT EXISTS (SELECT 1 FROM main.msgq_outbox_store)""",
 )
 
 _TEXT, _BLOB, _INTEGER = "TEXT", "BLOB", "INTEGER"
@@ -113,6 +113,8 @@ class Sqlite(Host):
     """A connection of `sqlite3`. Its calls return their values, so no step is yielded to a driver."""
 
     schema = _SCHEMA
+    # A temporary table of this name must not take its place.
+    store = "main.msgq_outbox_store"
     columns = _COLUMNS
 
     def __init__(self, connection: sqlite3.Connection) -> None:
