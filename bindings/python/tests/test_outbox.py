@@ -622,6 +622,20 @@ def test_T5_tables_of_others_are_refused_and_left_as_they_are(
     assert queue.counts().queued == 0
 
 
+def test_T5_tables_whose_numbers_could_be_used_twice_are_refused(path: Path, queue: MessageQueue) -> None:
+    host = sqlite3.connect(path, isolation_level=None)
+    outbox = Outbox(host, queue)
+    host.executescript(outbox.schema.replace("AUTOINCREMENT", ""))
+    outbox.put("one")
+    for call in (outbox.collect, outbox.create):
+        with pytest.raises(CorruptError, match="AUTOINCREMENT"):
+            call()
+    assert not host.in_transaction
+    assert count(host) == 1
+    assert queue.counts().queued == 0
+    host.close()
+
+
 def test_T5_a_read_only_database_is_an_error_and_loses_nothing(path: Path, queue: MessageQueue) -> None:
     host = made(path)
     Outbox(host).put("one")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConflictError
+from ..errors import ConflictError, CorruptError
 from .host import PAGE_BYTES, TEXT_READ, Host, names
 from .rows import COLUMNS, LARGEST_BODY, LARGEST_METADATA, WRONG, New, Stored, encoded
 from .steps import Steps
@@ -104,6 +104,11 @@ _PAGE = (
     + ", CASE typeof(body) WHEN 'blob' THEN length(body) END"
     + ", CASE typeof(metadata) WHEN 'blob' THEN length(metadata) WHEN 'null' THEN NULL ELSE -1 END"
     + " FROM main.msgq_outbox WHERE refused IS NULL ORDER BY number LIMIT ?"
+)
+# Only a primary key can be AUTOINCREMENT.
+_IS_NUMBERED = (
+    "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND lower(name) = 'msgq_outbox' "
+    "AND instr(upper(sql), 'AUTOINCREMENT')"
 )
 # The places of the texts in a row of it.
 _TEXTS = (1, 2, 9)
@@ -204,6 +209,13 @@ class Sqlite(Host):
                 self._connection.autocommit = False
 
     # ---------------------------------------------------------------- the tables
+
+    def source(self) -> Steps[str]:
+        """Checks the tables. Rows are deleted by number, so no number may be used twice."""
+        source = yield from super().source()
+        if not (yield from self.execute(_IS_NUMBERED)):
+            raise CorruptError("the column number of msgq_outbox is not AUTOINCREMENT")
+        return source
 
     def _store_rows(self) -> Steps[list[tuple[object, object]]]:
         rows = yield from self.execute(
