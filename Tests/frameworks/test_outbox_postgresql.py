@@ -446,6 +446,53 @@ def test_T3_collectors_in_two_processes_exclude_each_other(address: str, tmp_pat
     host.close()
 
 
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_T3_an_interrupted_collection_leaves_no_lock_and_no_transaction(
+    address: str, queue: MessageQueue, monkeypatch: pytest.MonkeyPatch, autocommit: bool
+) -> None:
+    """Like a KeyboardInterrupt, or a task that is cancelled, after each call of the driver or of the queue."""
+    host, other = made(address), psycopg.connect(address, autocommit=True)
+    host.autocommit = autocommit
+    outbox = Outbox(host, queue)
+    total = 0
+    for step in range(1000):
+        with host.transaction():
+            outbox.put_batch([{"body": str(total + number), "conversation": "c"} for number in range(2)])
+        total += 2
+        taken = 0
+
+        def interrupted(steps: Any, at: int = step) -> Any:
+            nonlocal taken
+            try:
+                value = next(steps)
+                while True:
+                    taken += 1
+                    value = steps.throw(KeyboardInterrupt()) if taken == at + 1 else steps.send(value)
+            except StopIteration as end:
+                return end.value
+
+        with monkeypatch.context() as patch:
+            patch.setattr("msgqueue.outbox.run", interrupted)
+            try:
+                outbox.collect()
+            except KeyboardInterrupt:
+                pass
+        assert host.info.transaction_status == psycopg.pq.TransactionStatus.IDLE, step
+        assert rows_of_locks(other) == 0, step
+        if taken <= step:
+            break
+    assert step > 10
+    outbox.collect()
+    assert [body.decode() for body in bodies(queue) if body] == [str(number) for number in range(total)]
+    host.close()
+    other.close()
+
+
+def rows_of_locks(connection: Any) -> int:
+    number: int = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone()[0]
+    return number
+
+
 # ---------------------------------------------------------------- T5: bad input
 
 TABLES: list[tuple[str, type[Exception], str]] = [

@@ -106,7 +106,8 @@ class Postgresql(Host):
         self._connection = connection
         is_async = isinstance(connection, self._psycopg.AsyncConnection)
         self._make_cursor = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor
-        self._is_locked = False
+        # Whether the session has the lock of collectors, as far as is known.
+        self._may_be_locked = False
         self._idle: list[Any] = []
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Steps[list[Any]]:
@@ -259,16 +260,34 @@ class Postgresql(Host):
 
     def enter(self) -> Steps[None]:
         """Takes the lock of collectors, which the session has until `leave`."""
+        if self._may_be_locked:
+            yield from self._unlock()
+        self._may_be_locked = True
         ((is_locked,),) = yield from self.transaction(self.execute(f"SELECT pg_try_advisory_lock({_COLLECTORS}, 0)"))
+        self._may_be_locked = is_locked
         if not is_locked:
             raise ConflictError("another connection collects from this database")
-        self._is_locked = True
 
     def leave(self) -> Steps[None]:
-        """Releases it."""
-        is_locked, self._is_locked = self._is_locked, False
-        if is_locked and not self._connection.closed:
-            yield from self.transaction(self.execute(f"SELECT pg_advisory_unlock({_COLLECTORS}, 0)"))
+        """Releases it, also when the task is cancelled, or the program is interrupted, in the middle of that."""
+        if not self._may_be_locked or self._connection.closed:
+            return
+        try:
+            yield from self._unlock()
+        except BaseException:
+            if self._may_be_locked and not self._connection.closed:
+                yield from self._unlock()
+            raise
+
+    def _unlock(self) -> Steps[None]:
+        """Releases the lock, if the session has it."""
+        unlock = (
+            f"SELECT pg_advisory_unlock({_COLLECTORS}, 0) WHERE EXISTS (SELECT 1 FROM pg_locks WHERE "
+            f"locktype = 'advisory' AND classid = {_COLLECTORS} AND objid = 0 AND objsubid = 2 AND pid = pg_backend_pid() "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+        )
+        yield from self.transaction(self.execute(unlock))
+        self._may_be_locked = False
 
     def look(self) -> Steps[tuple[str, bool]]:
         """Returns the source, and whether there are rows."""
