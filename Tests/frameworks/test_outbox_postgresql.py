@@ -211,6 +211,39 @@ def test_T2_nothing_of_the_program_changes_what_is_read(address: str, queue: Mes
     host.close()
 
 
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_T2_in_a_pipeline_messages_are_put_and_nothing_else(
+    address: str, queue: MessageQueue, autocommit: bool
+) -> None:
+    host, other = made(address), made(address)
+    host.autocommit = autocommit
+    outbox = Outbox(host, queue)
+    with host.pipeline():
+        for what in (outbox.collect, outbox.create, outbox.__enter__):
+            with pytest.raises(ConflictError, match="pipeline"):
+                what()
+        outbox.put("one", id="a", conversation="c")
+        host.execute("INSERT INTO orders VALUES('one')")
+        with pytest.raises(DuplicateError):
+            outbox.put("again", id="a")
+        drafts = [{"body": "two", "conversation": "c"}, {"body": "three", "conversation": "c"}]
+        if autocommit:
+            with pytest.raises(ConflictError, match="pipeline"):
+                outbox.put_batch(drafts)
+        else:
+            outbox.put_batch(drafts)
+            with pytest.raises(DuplicateError):
+                outbox.put_batch([{"body": "undone"}, {"body": "undone", "id": "a"}])
+        host.commit()
+    assert host.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    assert rows(other, "SELECT count(*) FROM msgq_outbox") == [(1 if autocommit else 3,)]
+    assert rows(other, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == [(0,)]
+    outbox.collect()
+    assert bodies(queue) == ([b"one"] if autocommit else [b"one", b"two", b"three"])
+    host.close()
+    other.close()
+
+
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 def test_T2_connections_with_other_encodings(address: str, queue: MessageQueue, encoding: str) -> None:
     host = made(address, client_encoding=encoding)

@@ -114,7 +114,9 @@ class Postgresql(Host):
         """Executes a statement."""
         cursor = self._cursor()
         yield cursor.execute(sql, parameters)
-        rows: list[Any] = (yield cursor.fetchall()) if cursor.description else []
+        # In a pipeline the description comes only with the rows.
+        has_rows = sql.startswith("SELECT") or cursor.description
+        rows: list[Any] = (yield cursor.fetchall()) if has_rows else []
         # It would keep the rows.
         yield cursor.close()
         return rows
@@ -157,9 +159,15 @@ class Postgresql(Host):
         return bool(self._connection.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE)
 
     def require_no_transaction(self, what: str) -> None:
-        """Raises ConflictError inside a transaction of the program."""
+        """Raises ConflictError inside a transaction or a pipeline of the program."""
         if not self._connection.closed:
+            self._require_no_pipeline(what)
             super().require_no_transaction(what)
+
+    def _require_no_pipeline(self, what: str) -> None:
+        """Raises ConflictError inside a pipeline, where nothing tells whether a transaction has ended."""
+        if self._connection.info.pipeline_status != self._psycopg.pq.PipelineStatus.OFF:
+            raise ConflictError(f"{what} is not possible inside a pipeline")
 
     def begin(self) -> Steps[None]:
         """Begins a transaction. Without autocommit the connection does that itself."""
@@ -191,6 +199,7 @@ class Postgresql(Host):
     # ---------------------------------------------------------------- the tables
 
     def _create(self) -> Steps[None]:
+        self._require_no_pipeline("making the tables")
         yield from self.execute(f"SELECT pg_advisory_xact_lock({_COLLECTORS}, 1)")
         yield from super()._create()
 
@@ -235,6 +244,8 @@ class Postgresql(Host):
 
     def put_all(self, rows: Sequence[New]) -> Steps[list[str]]:
         """Inserts rows, all or none, also inside a transaction of the program."""
+        if self._connection.autocommit:
+            self._require_no_pipeline("a batch with autocommit")
         is_own = self._connection.autocommit and not self.in_transaction
         return (yield from self.transaction(self._put_locked(rows)) if is_own else self._put_saved(rows))
 
