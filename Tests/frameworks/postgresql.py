@@ -89,7 +89,7 @@ class Server:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=self._environment(), cwd=self._folder, **self._user
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while True:
             assert self._process.poll() is None, self._log.read_text()[-2000:]
             with contextlib.suppress(psycopg.OperationalError):

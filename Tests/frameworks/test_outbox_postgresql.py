@@ -672,13 +672,22 @@ def crashing_before(last: int, server: Server) -> Client:
     return crashing
 
 
+@pytest.fixture
+def crashing_server() -> Iterator[Server]:
+    """A server of the test's own, because its recovery reads and flushes the databases of all tests."""
+    server = Server()
+    yield server
+    server.end()
+
+
 def test_T2_a_crash_of_the_server_leaves_both_or_neither(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    crashing_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server loses commits that it has not flushed, between the steps of a program whose commits are asynchronous.
 
     With MSGQ_SOAK before every statement, otherwise before every third one.
     """
+    server = crashing_server
     address = server.database()
     last = 0
     lost = 0
