@@ -277,9 +277,13 @@ def test_T1_a_batch_whose_commit_fails_leaves_nothing(path: Path, mode: dict[str
     # A reader keeps the other one from its commit.
     other.execute("BEGIN")
     assert count(other) == 0
-    with pytest.raises(sqlite3.OperationalError, match="locked"):
+
+    def put_and_commit() -> None:
         outbox.put_batch([{"body": "one"}, {"body": "two"}])
         host.commit()
+
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        put_and_commit()
     if host.in_transaction and mode.get("isolation_level", "") is not None and mode.get("autocommit") is not True:
         host.rollback()
     other.execute("COMMIT")
@@ -298,9 +302,14 @@ def test_T1_a_block_whose_commit_fails_leaves_nothing(path: Path, mode: dict[str
     outbox = Outbox(host)
     other.execute("BEGIN")
     assert count(other) == 0
-    with pytest.raises(sqlite3.OperationalError, match="locked"), outbox:
-        host.execute("INSERT INTO orders VALUES('undone')")
-        outbox.put("undone")
+
+    def undone() -> None:
+        with outbox:
+            host.execute("INSERT INTO orders VALUES('undone')")
+            outbox.put("undone")
+
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        undone()
     other.execute("COMMIT")
     assert count(host) == count(host, "orders") == 0
     host.rollback()
@@ -761,7 +770,9 @@ def test_T6_temporary_and_attached_tables_do_not_take_the_place_of_the_outbox(
     assert outbox.collect() == 1
     # Each transaction of the collector writes to the database with the rows.
     assert host.execute("SELECT collected FROM main.msgq_outbox_store").fetchone() == before
-    host.execute("CREATE TEMP TRIGGER written AFTER UPDATE ON main.msgq_outbox_store BEGIN INSERT INTO writes VALUES(1); END")
+    host.execute(
+        "CREATE TEMP TRIGGER written AFTER UPDATE ON main.msgq_outbox_store BEGIN INSERT INTO writes VALUES(1); END"
+    )
     host.execute("CREATE TEMP TABLE writes(number)")
     outbox.put("two")
     assert outbox.collect() == 1

@@ -294,7 +294,8 @@ class Postgresql(Host):
         """Releases the lock, if the session has it."""
         unlock = (
             f"SELECT pg_advisory_unlock({_COLLECTORS}, 0) WHERE EXISTS (SELECT 1 FROM pg_locks WHERE "
-            f"locktype = 'advisory' AND classid = {_COLLECTORS} AND objid = 0 AND objsubid = 2 AND pid = pg_backend_pid() "
+            f"locktype = 'advisory' AND classid = {_COLLECTORS} AND objid = 0 AND objsubid = 2 "
+            "AND pid = pg_backend_pid() "
             "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
         )
         yield from self.transaction(self.execute(unlock))
