@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -494,7 +495,7 @@ def test_T3_an_interrupted_collection_leaves_no_lock_and_no_transaction(
         total += 2
         taken = 0
 
-        def interrupted(steps: Any, at: int = step) -> Any:
+        def interrupted(steps: Client, at: int = step) -> Client:
             nonlocal taken
             try:
                 value = next(steps)
@@ -506,10 +507,8 @@ def test_T3_an_interrupted_collection_leaves_no_lock_and_no_transaction(
 
         with monkeypatch.context() as patch:
             patch.setattr("msgqueue.outbox.run", interrupted)
-            try:
+            with contextlib.suppress(KeyboardInterrupt):
                 outbox.collect()
-            except KeyboardInterrupt:
-                pass
         assert host.info.transaction_status == psycopg.pq.TransactionStatus.IDLE, step
         assert rows_of_locks(other) == 0, step
         if taken <= step:
@@ -521,7 +520,7 @@ def test_T3_an_interrupted_collection_leaves_no_lock_and_no_transaction(
     other.close()
 
 
-def rows_of_locks(connection: Any) -> int:
+def rows_of_locks(connection: Client) -> int:
     number: int = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone()[0]
     return number
 
