@@ -172,7 +172,7 @@ final class AttemptRunner {
         let found: Row?
         let pairs: [(key: String, value: String)]
         do throws(QueueError) {
-            found = try store.row(at: sequence, .whole)
+            found = try store.messages.row(at: sequence, .whole)
             pairs = try found?.metadata() ?? []
         } catch {
             guard error.code == .corrupt else { throw error }
@@ -334,13 +334,15 @@ final class AttemptRunner {
         // The stored row must have the outcome of the attempt that followed.
         if store.isInTransaction { writes.commit() }
         try writes.requireSaved()
-        guard let row = try store.row(at: flight.sequence, .whole), let progress = context.core.lateSuccess(token, outcome, row, now) else {
+        guard let row = try store.messages.row(at: flight.sequence, .whole),
+            let progress = context.core.lateSuccess(token, outcome, row, now)
+        else {
             throw QueueError(
                 .conflict,
                 "attempt \(token) timed out; only a success counts now, and only if the message was not edited or attempted again")
         }
         try transactions.counting(1) { () throws(QueueError) in
-            try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
+            try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in try store.messages.update(row, to: progress) }
         }
         writes.perform(context.core.lateSuccessSaved(token, row, progress, now))
     }

@@ -32,8 +32,8 @@ final class Changes {
     // MARK: One message
 
     /// Finds the message with this id and checks that its status allows the action.
-    private func find(_ id: String, _ action: UserAction?, _ part: Store.Part) throws(QueueError) -> Row {
-        guard let row = try store.find(id, part), !writes.isBeingRemoved(row) else {
+    private func find(_ id: String, _ action: UserAction?, _ part: MessageTable.Part) throws(QueueError) -> Row {
+        guard let row = try store.messages.find(id, part), !writes.isBeingRemoved(row) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         guard let action else { return row }
@@ -52,7 +52,7 @@ final class Changes {
         // As a recorded message, more text has no part in the space that is reserved for sending.
         if growth > 0 { try store.log.reserveSpace(for: growth) }
         try transactions.run(durable: true, room: growth > 0 ? .inLog : .kept) { () throws(QueueError) in
-            try store.replaceContent(of: row, by: change, now: context.ports.wall())
+            try store.messages.replaceContent(of: row, by: change, now: context.ports.wall())
         }
         store.log.scrub()
         events.emit(.edited(id: row.id, conversation: row.conversation.text))
@@ -66,14 +66,14 @@ final class Changes {
         try DraftRule.checkRoom(for: 0, bytes: Int64(change.body.count) - row.bodySize, in: store.counts.totals, context.options)
         try room.checkFile(for: change.growth(of: row))
         try transactions.run(durable: true) { () throws(QueueError) in
-            try store.replaceContent(of: row, by: change, now: context.ports.wall())
+            try store.messages.replaceContent(of: row, by: change, now: context.ports.wall())
             if row.progress.perhapsArrived {
                 // An earlier attempt may have delivered the old body, not this one.
                 var edited = row
                 edited.bodySize = Int64(change.body.count)
                 var progress = row.progress
                 progress.perhapsArrived = false
-                try store.update(edited, to: progress)
+                try store.messages.update(edited, to: progress)
             }
         }
         context.core.scheduler.edited(row.sequence, row.conversation, bodySize: Int64(change.body.count))
@@ -86,7 +86,7 @@ final class Changes {
         // Found without checking its checksums, so that a damaged message can be deleted.
         let row = try find(id, .delete, .outline)
         try transactions.run(durable: true) { () throws(QueueError) in
-            try store.deleteAsked(row, now: context.ports.wall())
+            try store.messages.deleteAsked(row, now: context.ports.wall())
         }
         store.log.scrub()
         writes.refreshBlock(row.conversation)
@@ -106,7 +106,7 @@ final class Changes {
         if action == .retry { try DraftRule.check(bodySize: Int(clamping: row.bodySize), context.options) }
         let now = context.ports.moment
         guard let resolution = try context.core.force(row, hand, now) else { return }
-        try transactions.run(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
+        try transactions.run(durable: true) { () throws(QueueError) in try store.outcomes.end(row, resolution) }
         writes.perform(context.core.endedUnreachable(row, resolution, now))
     }
 

@@ -99,7 +99,7 @@ final class ClockCorrection {
             for (sequence, _) in waiting {
                 guard let row = try intactRow(sequence) else { continue }
                 let expiry = max(expiry(of: row, now), context.ports.earliest)
-                try store.correctExpiry(of: row, to: expiry)
+                try store.messages.correctExpiry(of: row, to: expiry)
                 corrected.append(expiry)
             }
         }
@@ -128,8 +128,8 @@ final class ClockCorrection {
                     guard let row = try intactRow(sequence) else { continue }
                     let expiry = row.expiry(now)
                     let isKnown = row.progress.ignoresExpiry && isUnknown(stored: row.expiresAt) && !isUnknown(stored: expiry)
-                    let changed = try store.correctTimes(of: row, notBefore: row.start(now), expiresAt: expiry)
-                    if isKnown { try store.correctExpiry(of: changed, to: expiry) }
+                    let changed = try store.messages.correctTimes(of: row, notBefore: row.start(now), expiresAt: expiry)
+                    if isKnown { try store.messages.correctExpiry(of: changed, to: expiry) }
                     rows.append(changed)
                     if expiry != 0 { corrected.append(expiry) }
                 }
@@ -155,7 +155,7 @@ final class ClockCorrection {
 
     /// Returns the row of a message; nil: it is damaged, which is reported when it is to be sent.
     private func intactRow(_ sequence: Int64) throws(QueueError) -> Row? {
-        do throws(QueueError) { return try store.row(at: sequence, .whole) } catch {
+        do throws(QueueError) { return try store.messages.row(at: sequence, .whole) } catch {
             guard error.code == .corrupt, !error.isIndex else { throw error }
             return nil
         }

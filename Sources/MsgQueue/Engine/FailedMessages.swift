@@ -67,7 +67,7 @@ final class FailedMessages {
                 guard let row = try failedRow(sequence), !search.paused.contains(row.conversation), !isBeingRemoved(row),
                     row.bodySize <= context.options.limitBody
                 else { continue }
-                try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
+                try store.messages.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
                 rows.append(row)
             }
         }
@@ -98,9 +98,9 @@ final class FailedMessages {
     /// Reads a failed message; nil: it is damaged and stays failed.
     private func failedRow(_ sequence: Int64) throws(QueueError) -> Row? {
         do throws(QueueError) {
-            guard let row = try store.row(at: sequence, .none), row.progress.status == .failed else { return nil }
+            guard let row = try store.messages.row(at: sequence, .none), row.progress.status == .failed else { return nil }
             // Bodies are read when they are sent, but not again to find the same damage.
-            if row.progress.isDamaged { _ = try store.row(at: sequence, .whole)?.metadata() }
+            if row.progress.isDamaged { _ = try store.messages.row(at: sequence, .whole)?.metadata() }
             return row
         } catch {
             guard error.code == .corrupt else { throw error }

@@ -145,7 +145,7 @@ final class HandOvers {
     }
 
     private func isKnown(_ id: String) throws(QueueError) -> Bool {
-        guard try !store.contains(id) else { return true }
+        guard try !store.messages.contains(id) else { return true }
         return try store.recentIDs.isReceived(id, since: context.rememberedSince) != nil
     }
 

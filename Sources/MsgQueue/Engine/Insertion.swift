@@ -102,7 +102,7 @@ final class Insertion {
         let refusedBefore = refused.count
         var changed = Changed()
         let space = commands.reduce(Int64(0)) { $0.addingClamped($1.drafts.needs.space) }
-        let isBulk = commands.reduce(0) { $0 + $1.drafts.count } >= Store.bulkThreshold
+        let isBulk = commands.reduce(0) { $0 + $1.drafts.count } >= MessageInsertion.bulkThreshold
         do throws(QueueError) {
             try context.checkWritable()
             try store.log.reserveSpace(for: space)
@@ -112,7 +112,7 @@ final class Insertion {
                 if isRepeated { try store.log.reserveSpace(for: space) }
                 isRepeated = true
                 changed = Changed()
-                if isBulk { try store.beginBulk() }
+                if isBulk { try store.insertion.beginBulk() }
                 for (index, command) in commands.enumerated() {
                     if let error = refused[index] {
                         command.result = .failure(error)
@@ -151,7 +151,7 @@ final class Insertion {
                     try command.addition?.write()
                     command.result = .success(batch)
                 }
-                try store.endBulk()
+                try store.insertion.endBulk()
             }
         } catch {
             if refused.count > refusedBefore { return }
@@ -169,21 +169,21 @@ final class Insertion {
         let old = try removeReplaced(by: draft, &changed, now)
         let row =
             if let old {
-                try store.replace(old, by: draft, times, now: now.wall, random: idBits.next())
+                try store.messages.replace(old, by: draft, times, now: now.wall, random: idBits.next())
             } else {
-                try store.insert(draft, times: times, now: now.wall, random: idBits.next())
+                try store.insertion.insert(draft, times: times, now: now.wall, random: idBits.next())
             }
-        if maintenance.clock.isUnknown(expiry: row.expiresAt, now) { try store.ignoreExpiry(of: row) }
+        if maintenance.clock.isUnknown(expiry: row.expiresAt, now) { try store.messages.ignoreExpiry(of: row) }
         return old?.sequence
     }
 
     /// Stores a draft that is refused for good as a failed message.
     private func insertFailed(_ draft: borrowing BorrowedDraft, _ error: QueueError, _ now: Moment) throws(QueueError) {
-        let row = try store.insert(draft, times: times(draft, now), now: now.wall, random: idBits.next())
-        try store.settleBulk(from: row.sequence)
+        let row = try store.insertion.insert(draft, times: times(draft, now), now: now.wall, random: idBits.next())
+        try store.insertion.settleBulk(from: row.sequence)
         let (progress, attempt) = HandOverRule.refused(error, now: now.wall)
-        try store.update(row, to: progress, .asLast)
-        try store.write(attempt, of: row.sequence)
+        try store.messages.update(row, to: progress, .asLast)
+        try store.outcomes.write(attempt, of: row.sequence)
     }
 
     /// Removes the queued messages of the draft's key, except the one whose place it takes, which is returned.
@@ -194,7 +194,7 @@ final class Insertion {
         let replaced = try room.replaceable(key, draft.conversation)
         let by = changed.inserted
         changed.removed += replaced.rows.map { Removed(row: $0, by: by) }
-        for row in replaced.rows where row.sequence != replaced.place { try store.removeReplaced(row, now: now.wall) }
+        for row in replaced.rows where row.sequence != replaced.place { try store.messages.removeReplaced(row, now: now.wall) }
         return replaced.rows.first { $0.sequence == replaced.place }
     }
 
@@ -211,7 +211,7 @@ final class Insertion {
         var ids = RepeatedIDs(capacity: drafts.count)
         try drafts.forEach { index, draft throws(QueueError) in
             guard let id = draft.id else { return }
-            if try store.contains(id) {
+            if try store.messages.contains(id) {
                 throw duplicate(index, "id \(id) is already in the store")
             }
             if let isReceived = try store.recentIDs.isReceived(id, since: context.rememberedSince) {

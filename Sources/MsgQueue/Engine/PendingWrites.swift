@@ -72,22 +72,22 @@ final class PendingWrites {
     /// Writes a change into the open transaction.
     func write(_ change: Change) throws(QueueError) {
         switch change {
-        case .requeue(let row, let progress): try store.update(row, to: progress, .never)
+        case .requeue(let row, let progress): try store.messages.update(row, to: progress, .never)
         case .beginAttempt(let sequence, let number, let startedAt): try store.attempts.begin(attempt: number, of: sequence, at: startedAt)
         case .endAttempt(let row, let resolution):
-            try store.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
-        case .revokeAttempt(let sequence): try store.revoke(sequence)
+            try store.outcomes.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
+        case .revokeAttempt(let sequence): try store.outcomes.revoke(sequence)
         case .recover(let sequence, let number, let startedAt): try recover((sequence, number, startedAt))
         case .hold(let due): store.state.setHold((due.at, due.delay, due.boot, due.uptime))
         case .expire(let sequence, let progress, let attempt):
-            guard let current = try store.row(at: sequence, .none), current.progress.status == .queued else { return }
-            try store.update(current, to: progress)
-            try store.write(attempt, of: sequence)
+            guard let current = try store.messages.row(at: sequence, .none), current.progress.status == .queued else { return }
+            try store.messages.update(current, to: progress)
+            try store.outcomes.write(attempt, of: sequence)
         case .endUnreachable(let row, let resolution):
-            guard let current = try store.row(at: row.sequence, .none), current.progress == row.progress else { return }
-            try store.update(current, to: resolution.progress, .always)
-            if let attempt = resolution.attempt { try store.write(attempt, of: row.sequence) }
-        case .markDamaged(let sequence): try store.markDamaged(sequence)
+            guard let current = try store.messages.row(at: row.sequence, .none), current.progress == row.progress else { return }
+            try store.messages.update(current, to: resolution.progress, .always)
+            if let attempt = resolution.attempt { try store.outcomes.write(attempt, of: row.sequence) }
+        case .markDamaged(let sequence): try store.outcomes.markDamaged(sequence)
         }
     }
 
@@ -108,7 +108,7 @@ final class PendingWrites {
 
     private func emitDamage(_ sequence: Int64, _ error: QueueError, _ now: Moment) {
         attempt { () throws(QueueError) in
-            guard let row = try store.row(at: sequence, .outline) else { return }
+            guard let row = try store.messages.row(at: sequence, .outline) else { return }
             events.emit(
                 .status(
                     StatusChange(
@@ -311,7 +311,7 @@ final class PendingWrites {
         _ sequence: Int64, _ conversation: Name, _ now: Moment, _ action: (Row?) -> [Effect]
     ) throws(QueueError) {
         let row: Row?
-        do throws(QueueError) { row = try store.row(at: sequence, .none) } catch {
+        do throws(QueueError) { row = try store.messages.row(at: sequence, .none) } catch {
             guard error.code == .corrupt else { throw error }
             return perform(context.core.damaged(sequence, conversation, error, now))
         }
@@ -347,7 +347,7 @@ final class PendingWrites {
             for attempt in interrupted {
                 unsaved.append(
                     Fact(
-                        sequence: attempt.sequence, conversation: try store.row(at: attempt.sequence, .outline)?.conversation,
+                        sequence: attempt.sequence, conversation: try store.messages.row(at: attempt.sequence, .outline)?.conversation,
                         isOutcome: true,
                         changes: [.recover(sequence: attempt.sequence, number: attempt.number, startedAt: attempt.startedAt)], notices: []))
             }
@@ -359,7 +359,7 @@ final class PendingWrites {
         let row: Row
         do throws(QueueError) {
             // The record of an attempt in flight has no checksum: ignore it if the message's status does not fit.
-            guard let found = try store.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
+            guard let found = try store.messages.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
                 return try store.attempts.removeInFlight(attempt.sequence)
             }
             row = found
@@ -367,7 +367,7 @@ final class PendingWrites {
             // One damaged message does not prevent sending others.
             guard error.code == .corrupt else { throw error }
             Log.error("\(store.path): \(error.detail)")
-            try store.markDamaged(attempt.sequence)
+            try store.outcomes.markDamaged(attempt.sequence)
             return try store.attempts.removeInFlight(attempt.sequence)
         }
         let resolution = OutcomeRule.recover(
@@ -375,7 +375,7 @@ final class PendingWrites {
             number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress,
             holdInterrupted: context.options.holdInterrupted,
             maxRetries: context.options.maxRetries)
-        try store.end(row, resolution)
+        try store.outcomes.end(row, resolution)
         events.log(EventText.interrupted(row.id, resolution))
     }
 }

@@ -325,10 +325,10 @@ final class PromptCount {
         var reach = Scheduler.Reach()
         while searched < Self.mostSearched {
             let messages = try read(after)
-            if let first = context.core.scheduler.sentByYes(messages, &reach, now).first { return try store.createdAt(first.head.sequence) }
+            if let first = context.core.scheduler.sentByYes(messages, &reach, now).first { return try store.messages.createdAt(first.head.sequence) }
             guard messages.count == Self.page, let last = messages.last?.head.sequence else { return nil }
             (after, searched) = (last, searched + messages.count)
         }
-        return try store.createdAt(after)
+        return try store.messages.createdAt(after)
     }
 }

@@ -17,7 +17,7 @@ final class QueueReader {
     }
 
     func message(id: String) throws(QueueError) -> Message {
-        guard let row = try store.find(id, .whole) else {
+        guard let row = try store.messages.find(id, .whole) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         return try message(row)
@@ -79,7 +79,7 @@ final class QueueReader {
 
     /// Returns the attempts of one message, oldest first.
     func attempts(_ id: String) throws(QueueError) -> [Attempt] {
-        guard let row = try store.find(id, .none) else {
+        guard let row = try store.messages.find(id, .none) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         var lines = try store.attempts.list(of: row)
@@ -130,7 +130,7 @@ final class QueueReader {
         var statistics = context.core.statistics.snapshot(ports.moment)
         (statistics.fileBytes, statistics.freeBytes) = try store.space.fileSizes()
         statistics.oldestQueuedAt =
-            try store.queue.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in try store.createdAt(found.head.sequence) } ?? 0
+            try store.queue.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in try store.messages.createdAt(found.head.sequence) } ?? 0
         return (statistics, writes.counts)
     }
 }

@@ -1,7 +1,7 @@
 extension QueueReader {
     /// Explains why a message is not sent yet.
     func explain(_ id: String) throws(QueueError) -> Explanation {
-        guard let row = try store.find(id, .none) else {
+        guard let row = try store.messages.find(id, .none) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         let now = ports.moment
@@ -17,13 +17,13 @@ extension QueueReader {
             ids[row.sequence] = row.id
             let isDamaged = row.damage != nil || row.progress.isDamaged
             let answer = isDamaged ? Explainer<QueueIndex>.Answer.failed : try explainer.explain(row)
-            if let holder = answer.holder, ids[holder] == nil { ids[holder] = try store.row(at: holder, .none)?.id }
+            if let holder = answer.holder, ids[holder] == nil { ids[holder] = try store.messages.row(at: holder, .none)?.id }
             page[place].explanation = explanation(answer, behind: answer.holder.flatMap { ids[$0] }, now)
         }
     }
 
     func explanation(_ answer: Explainer<QueueIndex>.Answer, _ now: Moment) throws(QueueError) -> Explanation {
-        let holder = try answer.holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
+        let holder = try answer.holder.flatMap { sequence throws(QueueError) in try store.messages.row(at: sequence, .none)?.id }
         return explanation(answer, behind: holder, now)
     }
 

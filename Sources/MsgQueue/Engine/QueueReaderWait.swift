@@ -3,7 +3,7 @@ extension QueueReader {
     /// Returns the message with the reason why it is not sent yet when a wait for its outcome ends; nil: the wait continues. `isKnown`: the
     /// message was in the store when the wait began. `isTimeout`: the wait ends in any case.
     func ending(of id: String, isKnown: Bool, isTimeout: Bool) throws(QueueError) -> Message? {
-        guard let row = try store.find(id, .none) else {
+        guard let row = try store.messages.find(id, .none) else {
             // The message is deleted if no event named it: the whole queue or conversation was cleared.
             guard let gone = waits.message(gone: id) ?? (isKnown ? Message(deleted: id, "") : nil) else {
                 throw QueueError(.notFound, "message not found: \(id)")
@@ -23,7 +23,7 @@ extension QueueReader {
         // A failed message that was put back has all of its retries again.
         let hasOutcome = row.progress.retriesUsed > 0 && !context.core.scheduler.isForced(row.sequence)
         var holder: Wait?
-        if answer.wait.reason == .behind, let sequence = answer.holder, let first = try store.row(at: sequence, .none) {
+        if answer.wait.reason == .behind, let sequence = answer.holder, let first = try store.messages.row(at: sequence, .none) {
             holder = try explainer.explain(first).wait
         }
         return WaitRule.continues(answer.wait, hasOutcome: hasOutcome, holder: holder)

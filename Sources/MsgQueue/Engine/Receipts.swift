@@ -61,7 +61,7 @@ final class Receipts {
     }
 
     private func find(_ id: String) throws(QueueError) -> Row {
-        guard let row = try store.find(id, .whole), !writes.isBeingRemoved(row) else {
+        guard let row = try store.messages.find(id, .whole), !writes.isBeingRemoved(row) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         return row
@@ -111,7 +111,7 @@ final class Receipts {
 
     /// Reads a message; nil: it is damaged, and is left as it is.
     private func intactRow(_ sequence: Int64) throws(QueueError) -> Row? {
-        do throws(QueueError) { return try store.row(at: sequence, .whole) } catch {
+        do throws(QueueError) { return try store.messages.row(at: sequence, .whole) } catch {
             guard error.code == .corrupt, !error.isIndex else { throw error }
             Log.error("\(store.path): \(error.detail)")
             return nil
@@ -134,7 +134,7 @@ final class Receipts {
         _ receipt: MessageStatus, to row: Row, _ sending: Set<Int64>, _ now: Int64
     ) throws(QueueError) -> StatusChange? {
         guard let progress = try progress(of: row, receipt, sending, now) else { return nil }
-        try store.update(row, to: progress)
+        try store.messages.update(row, to: progress)
         return StatusChange(
             id: row.id, conversation: row.conversation.text, from: row.progress.status, to: progress.status, attempt: 0, failure: nil,
             at: now)

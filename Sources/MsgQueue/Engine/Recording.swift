@@ -73,7 +73,7 @@ final class Recording {
 
     private func result(for id: String?) throws(QueueError) -> RecordedBatch.Result {
         guard let id else { return .stored }
-        if let known = try store.known(id) { return known == .recorded ? .isThere : .isToSend }
+        if let known = try store.messages.known(id) { return known == .recorded ? .isThere : .isToSend }
         guard let isReceived = try store.recentIDs.isReceived(id, since: context.rememberedSince) else { return .stored }
         return isReceived ? .wasReceived : .wasOwn
     }
@@ -90,12 +90,12 @@ final class Recording {
             // After the disk was found full a checkpoint has made space, but the reserve for these messages is lost.
             if isRepeated { try store.log.reserveSpace(for: plan.space) }
             isRepeated = true
-            if plan.count >= Store.bulkThreshold { try store.beginBulk() }
+            if plan.count >= MessageInsertion.bulkThreshold { try store.insertion.beginBulk() }
             let batch = StoredBatch(drafts, first: store.state.lastSequence + 1, now: now.wall, bits: idBits) { plan.results[$0] == .stored }
             try drafts.forEach { index, draft throws(QueueError) in
-                if plan.results[index] == .stored { _ = try store.record(draft, now: now.wall, random: idBits.next()) }
+                if plan.results[index] == .stored { _ = try store.insertion.record(draft, now: now.wall, random: idBits.next()) }
             }
-            try store.endBulk()
+            try store.insertion.endBulk()
             return batch
         }
         announce(stored, plan.count, now)

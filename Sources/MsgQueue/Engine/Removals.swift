@@ -134,7 +134,7 @@ final class Removals {
                 guard let row = context.core.rowsInFlight[flight.token] else { continue }
                 var progress = row.progress
                 progress.doomed = true
-                try store.update(row, to: progress)
+                try store.messages.update(row, to: progress)
             }
             // Rows that are not folded would be read again in each step.
             try store.counts.fold()
@@ -163,11 +163,11 @@ final class Removals {
                 guard bytes < Self.bytesPerStep, rows.isEmpty || context.ports.mono() < end else { break }
                 last = sequence
                 // Found without checking its checksums, so that a damaged message can be deleted.
-                guard let row = try store.row(at: sequence, .outline), target.includes(row.progress.status), !sending.contains(sequence)
+                guard let row = try store.messages.row(at: sequence, .outline), target.includes(row.progress.status), !sending.contains(sequence)
                 else {
                     continue
                 }
-                try store.deleteAsked(row, now: context.ports.wall())
+                try store.messages.deleteAsked(row, now: context.ports.wall())
                 bytes = bytes.addingClamped(row.bodySize)
                 rows.append(row)
             }

@@ -29,7 +29,7 @@ struct RoomMaker {
         for sequence in queued {
             let isGoing = context.core.scheduler.isBeingRemoved(sequence, conversation, isUnsent: true)
             guard !held.contains(sequence), !isGoing else { continue }
-            rows[sequence] = try store.replaceable(sequence, key, conversation)
+            rows[sequence] = try store.messages.replaceable(sequence, key, conversation)
         }
         let plan = ReplaceRule.plan(queued) { rows[$0] == nil }
         return (plan.replaced.compactMap { rows[$0] }, plan.place)
@@ -45,7 +45,7 @@ struct RoomMaker {
         let file = try fileUse(need)
         let decision = try RoomRule.decide(need, in: store.counts.totals, held: Int64(held.count), file: file, options)
         guard case .drop(let excess) = decision else { return nil }
-        if store.bulk != nil { try store.settleBulk(from: Int64.max) }
+        if store.insertion.bulk != nil { try store.insertion.settleBulk(from: Int64.max) }
         var (victims, left) = (Victims(need: need, replaced: replaced), excess)
         try forEachOldest(except: held) { row throws(QueueError) in
             guard !left.isDropped else { return false }
@@ -60,7 +60,7 @@ struct RoomMaker {
     /// Drops the messages, and more while the files are too large. Throws `full` if that does not help; the caller rolls back.
     func drop(_ victims: Victims) throws(QueueError) -> [Row] {
         var dropped = victims.rows
-        for row in dropped { try store.removeQueued(row) }
+        for row in dropped { try store.messages.removeQueued(row) }
         guard options.limitFileBytes > 0 else { return dropped }
         var excess = try fileUse(victims.need) + victims.need.file - options.limitFileBytes
         // Pages are freed only when they are empty. When much more was dropped than is needed, the rest would be dropped in vain.
@@ -68,7 +68,7 @@ struct RoomMaker {
         var freed: Int64 = 0
         try forEachOldest(except: writes.heldSequences.union(victims.replaced)) { row throws(QueueError) in
             guard excess > 0, freed < most else { return false }
-            try store.removeQueued(row)
+            try store.messages.removeQueued(row)
             freed += row.bodySize + Self.leastSpace
             dropped.append(row)
             excess = try fileUse(victims.need) + victims.need.file - options.limitFileBytes
@@ -136,7 +136,7 @@ struct RoomMaker {
             let heads = try store.queue.queued(after: last, limit: 16)
             guard let end = heads.last else { return }
             for (_, head) in heads where !held.contains(head.sequence) {
-                guard let row = try store.removable(head.sequence) else { continue }
+                guard let row = try store.messages.removable(head.sequence) else { continue }
                 guard try body(row) else { return }
             }
             last = end.head.sequence

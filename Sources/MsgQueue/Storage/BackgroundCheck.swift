@@ -118,7 +118,7 @@ struct BackgroundCheck {
             let next = fields.int(.seq)
             guard next > sequence else { throw QueueError(.corrupt, "the messages are not in order") }
             (sequence, count) = (next, count + 1)
-            do throws(QueueError) { _ = try store.read(fields, .whole) } catch {
+            do throws(QueueError) { _ = try store.messages.read(fields, .whole) } catch {
                 guard error.code == .corrupt else { throw error }
                 suspects.append(next)
             }
@@ -126,7 +126,7 @@ struct BackgroundCheck {
             return isAtEnd
         }
         for suspect in suspects {
-            do throws(QueueError) { _ = try store.row(at: suspect, .whole) } catch {
+            do throws(QueueError) { _ = try store.messages.row(at: suspect, .whole) } catch {
                 guard error.code == .corrupt else { throw error }
                 damaged.count += 1
                 if damaged.first.count < Self.shown { damaged.first.append(suspect) }

@@ -37,12 +37,12 @@ struct BulkInsertion {
     }
 }
 
-extension Store {
+extension MessageInsertion {
     /// A transaction with at least so many messages inserts them in bulk.
-    package static let bulkThreshold = 64
+    static let bulkThreshold = 64
 
     /// From now until `endBulk` or the end of the transaction, `insert` inserts in bulk. Inside the caller's transaction.
-    package func beginBulk() throws(QueueError) {
+    func beginBulk() throws(QueueError) {
         try counts.fold()
         bulk = BulkInsertion()
     }
@@ -61,7 +61,7 @@ extension Store {
     }
 
     /// Inserts what is waiting, and updates the counts of the conversations.
-    package func endBulk() throws(QueueError) {
+    func endBulk() throws(QueueError) {
         guard bulk != nil else { return }
         try insertWaiting()
         let conversations = bulk?.counted() ?? [:]

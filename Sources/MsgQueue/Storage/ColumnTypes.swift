@@ -40,13 +40,6 @@ enum ColumnTypes {
 }
 
 extension Store {
-    /// Writes the values of a damaged row with the types of their columns, so that the row can be changed.
-    func convertTypes(of sequence: Int64) throws(QueueError) {
-        let statement = try database.statement(ColumnTypes.convertOne)
-        statement.bind(1, sequence)
-        try statement.run()
-    }
-
     /// The same for all rows, whose index entries agree with them. Also writes the names of conversations as they are read if they are not
     /// valid UTF-8, so that their messages are found by these names.
     func convertTypes() throws(QueueError) {

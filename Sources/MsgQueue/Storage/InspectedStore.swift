@@ -253,7 +253,7 @@ final class MessageRows {
     private func read(_ statement: Statement) -> Found {
         let fields = Fields<MessageColumn>(statement)
         let sequence = fields.int(.seq)
-        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? reader.read(fields, .whole, ofAnyType: true) else {
+        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? reader.messages.read(fields, .whole, ofAnyType: true) else {
             return .damaged(sequence)
         }
         return .whole(row)

@@ -68,6 +68,11 @@ extension Store {
         return rows
     }
 
+    /// Returns the sequences of a page.
+    func sequences(_ filter: Filter, sending: Set<Int64>) throws(QueueError) -> [Int64] {
+        try PageQuery(filter, sending, self).sequences()
+    }
+
     fileprivate func repairPageIndex(_ filter: Filter) throws(QueueError) {
         let index = filter.isByFailure ? "list of failures" : "index of the history"
         Log.warning("\(path): the \(index) is damaged and is rebuilt from the messages")
@@ -87,12 +92,12 @@ extension Store {
         _ places: ArraySlice<TimePlace>, _ filter: Filter, sending: Set<Int64>, mayDiffer: Bool, bytes: Int, damaged: (QueueError) -> Void
     ) throws(QueueError) -> (rows: [Row], read: Int)? {
         var (rows, read, size): ([Row], Int, Int) = ([], 0, 0)
-        let part: Part = filter.withoutBodies ? .start : .whole
+        let part: MessageTable.Part = filter.withoutBodies ? .start : .whole
         for place in places where size < bytes {
             read += 1
             let sequence = place.sequence
             do throws(QueueError) {
-                let row = try row(at: sequence, part)
+                let row = try messages.row(at: sequence, part)
                 if let row, sending.contains(sequence) || filter.statuses.contains(row.progress.status) {
                     size += row.body.count
                     rows.append(row)
@@ -103,7 +108,7 @@ extension Store {
                 guard error.code == .corrupt else { throw error }
                 damaged(error)
                 // It is listed with its id, so that the host can delete it.
-                guard var outline = try row(at: sequence, .outline) else { continue }
+                guard var outline = try messages.row(at: sequence, .outline) else { continue }
                 outline.damage = error.detail
                 // The next page begins after its place in the index.
                 if place.time != 0 { outline.timeAt = place.time }

@@ -156,17 +156,6 @@ extension Store {
 
     // MARK: Removing
 
-    /// Removes a message whose attempt ended as sent, and remembers its id. `row`: the message as it was when the attempt began.
-    func removeSent(_ row: Row, receipt: MessageStatus? = nil, now: Int64) throws(QueueError) {
-        try recentIDs.add(row.id, of: row.sequence, isReceived: false, now: now)
-        if let feed {
-            try feed.note(.status, .sent, of: row)
-            if let receipt { try feed.note(.status, receipt, of: row) }
-        }
-        try delete(row, .pruned)
-        feed?.amend(row.sequence, receipt ?? .sent)
-    }
-
     /// Removes messages of the history and remembers their ids.
     private func removePrunable(_ sequences: [Int64], _ now: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) {
         guard let first = sequences.min(), let last = sequences.max() else { return }
@@ -175,7 +164,7 @@ extension Store {
             guard let row = try removable(sequence, damaged) else { continue }
             try recentIDs.add(row.id, of: row.sequence, isReceived: row.isReceived, now: now)
             guard row.damage == nil else {
-                try delete(row, .pruned)
+                try messages.delete(row, .pruned)
                 continue
             }
             try history.changeEntries(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
@@ -186,15 +175,15 @@ extension Store {
     /// Returns the row of a message that is to be removed. A damaged one has only an outline, and `damage`.
     private func removable(_ sequence: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) -> Row? {
         do throws(QueueError) {
-            guard let row = try row(at: sequence, .none), let status = StoredStatus(row.progress.status, isReceived: row.isReceived),
+            guard let row = try messages.row(at: sequence, .none), let status = StoredStatus(row.progress.status, isReceived: row.isReceived),
                 StoredStatus.prunable.contains(status)
             else {
                 throw QueueError(.corrupt, "the index of the history does not agree with message \(sequence)", isIndex: true)
             }
             return row
         } catch {
-            guard error.code == .corrupt, !error.isIndex, var outline = try row(at: sequence, .outline) else { throw error }
-            try verifyCounts(for: outline, .none)
+            guard error.code == .corrupt, !error.isIndex, var outline = try messages.row(at: sequence, .outline) else { throw error }
+            try messages.verifyCounts(for: outline, .none)
             damaged(QueueError(.corrupt, "message \(sequence) (\(outline.id)) was damaged and was removed from the history"))
             outline.damage = error.detail
             return outline
@@ -217,7 +206,7 @@ extension Store {
             counts.noteRemoved(row)
             try feed?.noteGone(row, .pruned)
         }
-        if row.bodySize > Self.inlineBody {
+        if row.bodySize > MessageInsertion.inlineBody {
             let body = try database.statement("DELETE FROM large_body WHERE seq = ?1")
             body.bind(1, row.sequence)
             try body.run()

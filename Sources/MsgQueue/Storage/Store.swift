@@ -20,20 +20,19 @@ package final class Store {
     let counts: ConversationCounts
     let space: DiskSpace
     let log: StoreLog
+    let insertion: MessageInsertion
+    let messages: MessageTable
+    let outcomes: AttemptOutcomes
     var pageEnds = PageEnds()
     var ageSearch = AgeSearch()
     /// The last message of the history that was found too old by its own time.
     var oldThrough: Int64 = 0
     /// Pruning found fewer messages than the counts say.
     var hasMissedExcess = false
-    /// nil: the changes of messages are not kept.
-    var feed: ChangeFeed?
     /// The first change of this session ends the feed of earlier ones.
     var endsFeed = false
     /// What an earlier process has written is durable: of a store that is only read.
     var isFlushedByReader = false
-    /// The bulk insertion in the current transaction.
-    var bulk: BulkInsertion?
     /// nil: `comparison` has not ended.
     private var conversationCheck: DerivedCheck?
     /// The end of the log that was lost before the store was opened.
@@ -43,8 +42,6 @@ package final class Store {
     let isReadOnly: Bool
     /// The close compacts the file if it pays.
     private let compacts: Bool
-    /// The maximum size of the files; 0: no limit.
-    let limitFileBytes: Int64
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
@@ -96,8 +93,10 @@ package final class Store {
         isReadOnly = options?.readOnly ?? true
         space = DiskSpace(database, state, counts, lock, isReadOnly: isReadOnly)
         log = StoreLog(database, state, space, path: lock?.path ?? database.path)
+        insertion = MessageInsertion(database, state, times, history, counts, unsentSums)
+        messages = MessageTable(insertion, attempts, failures, recentIDs, log, checks, repairs)
+        outcomes = AttemptOutcomes(messages, space, limitFileBytes: options?.limitFileBytes ?? 0)
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
-        limitFileBytes = options?.limitFileBytes ?? 0
         repairs.use(self)
     }
 
@@ -151,9 +150,9 @@ package final class Store {
         try begin()
         for attempt in try attempts.interrupted() {
             do throws(QueueError) {
-                guard let row = try row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else { continue }
+                guard let row = try messages.row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else { continue }
                 let number = row.progress.attempts &+ 1
-                try end(
+                try outcomes.end(
                     row,
                     OutcomeRule.recover(
                         number: number, startedAt: max(attempt.startedAt, 0), of: row.progress, holdInterrupted: false, maxRetries: 1000))
@@ -309,8 +308,7 @@ package final class Store {
         failures.rollback()
         history.rollback()
         times.rollback()
-        feed?.rollback()
-        bulk = nil
+        insertion.rollback()
         counts.rollback()
     }
 

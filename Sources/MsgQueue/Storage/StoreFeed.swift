@@ -2,37 +2,33 @@ import Glibc
 
 /// The feed of changes. Each function of the store that changes the status of a message notes it, inside the caller's transaction.
 extension Store {
+    /// nil: the changes of messages are not kept.
+    var feed: ChangeFeed? { insertion.feed }
+
     /// Opens the feed, as the last step of the opening. With `maintenance`, it goes on as the program that owns the store has begun it.
     func openFeed(_ options: Options) throws(QueueError) {
-        guard !isReadOnly else { return feed = try ChangeFeed.reading(database) }
+        guard !isReadOnly else { return insertion.feed = try ChangeFeed.reading(database) }
         let stored = try ChangeFeed.exists(in: database) ? ChangeFeed.storedLimit(of: database) : 0
         let keep = options.keepChanges == 0 && options.maintenance ? stored : options.keepChanges
         guard keep > 0 else { return endsFeed = stored > 0 }
         space.keepsChanges = true
         guard try ChangeFeed.needsTransaction(database, keep: keep) else {
-            return feed = try ChangeFeed.writing(database, keep: keep, limitFileBytes: limitFileBytes)
+            return insertion.feed = try ChangeFeed.writing(database, keep: keep, limitFileBytes: options.limitFileBytes)
         }
         try begin()
-        let opened = try ChangeFeed.writing(database, keep: keep, limitFileBytes: limitFileBytes)
+        let opened = try ChangeFeed.writing(database, keep: keep, limitFileBytes: options.limitFileBytes)
         try commit(durable: true)
-        feed = opened
+        insertion.feed = opened
     }
 
     /// Writes the changes that the transaction has noted.
     func writeFeed() throws(QueueError) {
         if endsFeed, database.hasChanges { try ChangeFeed.end(in: database) }
-        try feed?.write { () throws(QueueError) in try space.use(adding: 0) }
-    }
-
-    /// Removes the record of an attempt whose call was not made.
-    package func revoke(_ sequence: Int64) throws(QueueError) {
-        try attempts.removeInFlight(sequence)
-        guard let feed, let row = try row(at: sequence, .outline) else { return }
-        try feed.note(.status, row.progress.status, of: row)
+        try insertion.feed?.write { () throws(QueueError) in try space.use(adding: 0) }
     }
 
     /// Makes durable what an earlier process has written to a store that is only read: after a crash, the end of the log may be in memory only.
-    package func flushAsReader() throws(QueueError) {
+    func flushAsReader() throws(QueueError) {
         guard isReadOnly, let lock, !isFlushedByReader else { return }
         try Posix.sync(lock.descriptor, path)
         let log = StorePath.log(of: path)

@@ -50,34 +50,6 @@ extension Store {
         try database.execute("DELETE FROM recent_own WHERE seq <= 0")
     }
 
-    /// Called before a message that may be damaged is changed or removed. If it is damaged, checks that the counts of its conversation
-    /// agree with the rows as they are now, because the change is computed from these. `part`: the part of the message that matters.
-    /// Returns false when the message is damaged.
-    @discardableResult
-    package func verifyCounts(for row: Row, _ part: Part) throws(QueueError) -> Bool {
-        do throws(QueueError) {
-            _ = try self.row(at: row.sequence, part)
-            return true
-        } catch {
-            guard error.code == .corrupt, !error.isIndex else { throw error }
-            try verifyCounts(forDamaged: row)
-            unsentSums.discard()
-            return false
-        }
-    }
-
-    private func verifyCounts(forDamaged row: Row) throws(QueueError) {
-        guard row.sequence <= state.foldedThrough else { return }
-        let statement = try database.statement(
-            "SELECT count(*) FROM message INDEXED BY message_conversation WHERE indexed = 1 AND conversation = ?1 AND seq = ?2")
-        try statement.bind(1, row.conversation.text)
-        statement.bind(2, row.sequence)
-        let isIndexed = try statement.first { () throws(QueueError) in statement.int(0) == 1 } ?? false
-        guard isIndexed, try counts.folded(of: row.conversation) == counts.countRows(in: row.conversation).counts else {
-            throw .mismatch(row.sequence)
-        }
-    }
-
     /// Called after all unsent messages were removed: only messages being sent may still be counted. Rebuilds the counts if they differ,
     /// because a removed message was damaged.
     func checkCleared(_ conversation: Name?) throws(QueueError) {

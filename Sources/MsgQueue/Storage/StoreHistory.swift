@@ -97,8 +97,8 @@ extension Store {
 
     /// Returns a message to be shown. A damaged one has only an outline.
     private func newestRow(at sequence: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) -> Row? {
-        do throws(QueueError) { return try row(at: sequence, .start) } catch {
-            guard error.code == .corrupt, var outline = try row(at: sequence, .outline) else { throw error }
+        do throws(QueueError) { return try messages.row(at: sequence, .start) } catch {
+            guard error.code == .corrupt, var outline = try messages.row(at: sequence, .outline) else { throw error }
             damaged(error)
             outline.damage = error.detail
             return outline

@@ -38,8 +38,8 @@ package enum StoreSalvage {
         var count = 0
         try target.begin()
         try check.collect { row throws(QueueError) in
-            guard try target.insertSalvaged(row) else { return false }
-            for attempt in attempts.attempts(of: row.sequence) { try target.write(attempt, of: row.sequence) }
+            guard try target.insertion.insertSalvaged(row) else { return false }
+            for attempt in attempts.attempts(of: row.sequence) { try target.outcomes.write(attempt, of: row.sequence) }
             count += 1
             if count % Self.batch == 0 {
                 try target.commit(durable: false)
@@ -186,19 +186,6 @@ private final class AttemptRows {
 }
 
 extension Store {
-    /// Inserts an intact row unchanged, with its sequence number. Returns false when its id is already used.
-    fileprivate func insertSalvaged(_ row: Row) throws(QueueError) -> Bool {
-        var row = row
-        // An id that does not contain its sequence number can only be found by the index.
-        row.isNamed = row.isNamed || MessageID.sequence(in: row.id) != row.sequence
-        let statement = try database.statement(
-            """
-            INSERT OR IGNORE INTO message(indexed, \(MessageColumn.self)) VALUES(1, \(parameters: MessageColumn.self))
-            """)
-        row.progress.bind(to: Fields(statement))
-        return try row.body.withBytes { bytes throws(QueueError) in try insert(row, bytes, statement) }
-    }
-
     /// Finishes a store that was filled row by row: writes its counts, and marks it as a copy.
     fileprivate func finishBuilding(through sequence: Int64) throws(QueueError) {
         try begin()

@@ -49,7 +49,7 @@ import Testing
         let bench = try StoreBench()
         let rows = try (0..<50).map { _ in try bench.add("ana", Array(secret.utf8)) }
         let files = [OpenFile(bench.directory.store), OpenFile(bench.directory.store + "-wal")]
-        try bench.transaction { store in for row in rows { try store.delete(row) } }
+        try bench.transaction { store in for row in rows { try store.messages.delete(row) } }
         try bench.store.begin()
         bench.store.log.scrub()
         bench.store.rollback()

@@ -139,7 +139,7 @@ import Testing
             let messages = min(expected.count - failed, batch)
             // The first of each: a message that replaced another has its place.
             let first = [expected.first { !$0.isFailed }, expected.first(where: \.isFailed)].compactMap { $0?.head.sequence }
-            let oldest = try bench.withStore { store in try first.compactMap { try store.createdAt($0) }.min() }
+            let oldest = try bench.withStore { store in try first.compactMap { try store.messages.createdAt($0) }.min() }
             let right = Prompt(
                 messages: Int64(messages), failed: Int64(min(failed, batch - messages)),
                 bytes: expected.reduce(0) { $0 + $1.head.bodySize }, oldestAt: oldest ?? 0,

@@ -30,7 +30,7 @@ import Testing
             try bench.enqueue(id: "m")
             _ = try HistoryCalls(bench.engine).record(batch(0..<count, time: time))
             let store = bench.engine.context.store
-            #expect(store.state.unfoldedRows == (count < Store.bulkThreshold ? Int64(count) + 1 : 0))
+            #expect(store.state.unfoldedRows == (count < MessageInsertion.bulkThreshold ? Int64(count) + 1 : 0))
             let counts = try bench.engine.counts("ana")
             #expect(counts.sent == Int64((count + 2) / 3) && counts.received == Int64(count) - counts.sent)
             #expect(counts.unread == counts.received)

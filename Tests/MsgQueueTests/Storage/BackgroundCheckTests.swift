@@ -81,7 +81,7 @@ import Testing
                     guard number % 2 == 0 else { continue }
                     var progress = row.progress
                     progress.status = .failed
-                    try store.update(row, to: progress)
+                    try store.messages.update(row, to: progress)
                 }
             }
             bench.close()
@@ -159,10 +159,10 @@ import Testing
             try bench.reopen()
             try bench.transaction { store in
                 for sequence in Int64(11)...13 {
-                    let row = try #require(try store.row(at: sequence, .none))
+                    let row = try #require(try store.messages.row(at: sequence, .none))
                     var progress = row.progress
                     progress.status = .sent
-                    try store.update(row, to: progress)
+                    try store.messages.update(row, to: progress)
                 }
             }
             bench.close()
@@ -193,8 +193,8 @@ import Testing
         try bench.reopen()
         try bench.transaction { store in
             for sequence in Int64(1)...600 {
-                let row = try #require(try store.row(at: sequence, .none))
-                try store.delete(row)
+                let row = try #require(try store.messages.row(at: sequence, .none))
+                try store.messages.delete(row)
             }
         }
         bench.close()
@@ -223,7 +223,7 @@ import Testing
                 let isRolledBack = random.chance(30)
                 do {
                     try bench.transaction { store in
-                        try store.delete(row)
+                        try store.messages.delete(row)
                         _ = try bench.insert("new", [1, 2, 3])
                         if isRolledBack { throw QueueError(.busy, "rolled back") }
                     }
@@ -275,9 +275,9 @@ import Testing
                         if let row, row.progress.status == .queued {
                             var progress = row.progress
                             progress.status = random.chance(50) ? .failed : .sent
-                            try store.update(row, to: progress)
+                            try store.messages.update(row, to: progress)
                         } else if let row {
-                            try store.delete(row)
+                            try store.messages.delete(row)
                         }
                         if isRolledBack { throw QueueError(.busy, "rolled back") }
                     }

@@ -9,7 +9,7 @@ import Testing
         let row = try #require(try bench.row(3, .none))
         var progress = row.progress
         progress.status = .sent
-        try bench.transaction { try $0.update(row, to: progress) }
+        try bench.transaction { try $0.messages.update(row, to: progress) }
         return bench
     }
 
@@ -34,7 +34,7 @@ import Testing
         defer { copy.close(clean: true) }
         #expect(copy.counts.totals.queued == 49)
         #expect(copy.counts.totals.sent == 1)
-        #expect(try copy.row(at: 50, .whole)?.body.count == 49 * 60)
+        #expect(try copy.messages.row(at: 50, .whole)?.body.count == 49 * 60)
         #expect(try copy.counts.counts(of: "ana") == bench.store.counts.counts(of: "ana"))
         #expect(bench.store.counts.totals.queued == 50)
     }
@@ -60,7 +60,7 @@ import Testing
         let first = try #require(try bench.row(1, .none))
         var progress = first.progress
         progress.status = .sent
-        try bench.transaction { try $0.update(first, to: progress) }
+        try bench.transaction { try $0.messages.update(first, to: progress) }
         try bench.add("ben", [UInt8](repeating: 9, count: 100_000))
         var steps = 1
         while try copy.step() { steps += 1 }
@@ -70,7 +70,7 @@ import Testing
         defer { opened.close(clean: true) }
         #expect(opened.counts.totals.queued == 40)
         #expect(opened.counts.totals.sent == 1)
-        for sequence in 1...41 { _ = try #require(try opened.row(at: Int64(sequence), .whole), "\(sequence)") }
+        for sequence in 1...41 { _ = try #require(try opened.messages.row(at: Int64(sequence), .whole), "\(sequence)") }
     }
 
     @Test func X12_an_aborted_copy_leaves_no_file() throws {

@@ -9,7 +9,7 @@ import Testing
     private func edit(_ bench: StoreBench, _ body: [UInt8]) throws {
         let row = try #require(try bench.row(1, .none))
         try bench.transaction { store in
-            try body.withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 5) }
+            try body.withUnsafeBytes { try store.messages.replaceContent(of: row, by: MessageChange(body: $0), now: 5) }
         }
     }
 
@@ -52,12 +52,12 @@ import Testing
             try store.attempts.begin(attempt: 1, of: 1, at: 1)
             let line = Attempt(
                 number: 1, startedAt: 1, duration: 1, result: .retry, kind: .server, code: 1, text: "secret", arrival: .perhaps)
-            try store.write(line, of: 1)
+            try store.outcomes.write(line, of: 1)
         }
-        try bench.transaction { try $0.delete(row) }
+        try bench.transaction { try $0.messages.delete(row) }
         for table in ["message", "large_body", "attempt", "in_flight"] {
             #expect(try bench.rows("SELECT count(*) FROM \(table)") == [["0"]], "\(table)")
         }
-        #expect(try bench.store.sequence(of: "mine") == nil)
+        #expect(try bench.store.messages.sequence(of: "mine") == nil)
     }
 }

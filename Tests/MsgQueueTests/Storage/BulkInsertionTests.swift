@@ -36,7 +36,7 @@ import Testing
                 notBefore: 0, expiresAt: 0, unmeteredOnly: false)
             rows.append(try bench.store.insert(borrowed, now: bench.now, random: UInt64(number)))
         }
-        try bench.store.endBulk()
+        try bench.store.insertion.endBulk()
         return rows
     }
 
@@ -58,7 +58,7 @@ import Testing
         }
         var rows: [Row] = []
         try bulk.transaction { store in
-            try store.beginBulk()
+            try store.insertion.beginBulk()
             rows = try insert(drafts, bulk)
         }
         for draft in drafts { try single.add(draft.conversation, draft.body, id: draft.id, metadata: draft.metadata) }
@@ -86,7 +86,7 @@ import Testing
         let before = (bench.store.counts.totals, bench.store.state.lastSequence)
         #expect(throws: Refusal.self) {
             try bench.transaction { store in
-                try store.beginBulk()
+                try store.insertion.beginBulk()
                 _ = try insert(drafts(200, seed: 7), bench)
                 throw Refusal()
             }

@@ -52,7 +52,7 @@ import Testing
 
     private func change(_ bench: StoreBench, _ store: Store, _ names: [Name], _ random: inout SeededGenerator) throws {
         let sequences = try bench.rows("SELECT seq FROM message").compactMap { $0[0].flatMap { Int64($0) } }
-        guard random.chance(55), !sequences.isEmpty, let row = try store.row(at: random.pick(sequences), .outline) else {
+        guard random.chance(55), !sequences.isEmpty, let row = try store.messages.row(at: random.pick(sequences), .outline) else {
             _ = try bench.insert(random.pick(names), random.bytes(random.pick([0, 1, 100, 1_024, 1_025, 3_000])))
             return
         }
@@ -62,16 +62,16 @@ import Testing
             let statuses: [MessageStatus] = [.queued, .sent, .delivered, .read, .failed]
             progress.status = random.pick(statuses.filter { $0 == row.progress.status || StatusRule.allows(row.progress.status, $0) })
             progress.attempts += 1
-            try store.update(row, to: progress)
-        case 5..<7: try store.delete(row)
+            try store.messages.update(row, to: progress)
+        case 5..<7: try store.messages.delete(row)
         case 7: if row.progress.status.isUnsent { try replace(row, random.bytes(random.int(0...2_000)), store) }
         case 8: _ = try store.deleteUnsent(of: random.chance(80) ? random.pick(names) : nil)
-        default: if random.chance(50) { try store.foldNow() } else { try store.markDamaged(row.sequence) }
+        default: if random.chance(50) { try store.foldNow() } else { try store.outcomes.markDamaged(row.sequence) }
         }
     }
 
     private func replace(_ row: Row, _ body: [UInt8], _ store: Store) throws {
-        try body.withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 7) }
+        try body.withUnsafeBytes { try store.messages.replaceContent(of: row, by: MessageChange(body: $0), now: 7) }
     }
 
     @Test func Q2_a_rollback_across_a_fold_leaves_the_counts_as_they_were() throws {
@@ -82,8 +82,8 @@ import Testing
                 _ = try bench.insert("ana", [1, 2])
                 try store.foldNow()
                 _ = try bench.insert("ana", [1, 2, 3])
-                let row = try #require(try store.row(at: 1, .none))
-                try store.delete(row)
+                let row = try #require(try store.messages.row(at: 1, .none))
+                try store.messages.delete(row)
                 throw ChangedMind()
             }
         }
@@ -113,10 +113,10 @@ import Testing
         for _ in 0..<600 { try bench.add("ana") }
         try bench.transaction { store in
             try store.attempts.begin(attempt: 1, of: 5, at: 1)
-            let row = try #require(try store.row(at: 6, .none))
+            let row = try #require(try store.messages.row(at: 6, .none))
             var progress = row.progress
             progress.status = .sent
-            try store.update(row, to: progress)
+            try store.messages.update(row, to: progress)
         }
         let removed = try bench.transaction { try $0.deleteUnsent(of: nil) }
         #expect(removed == 598)

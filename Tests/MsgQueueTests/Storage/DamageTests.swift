@@ -55,12 +55,12 @@ import Testing
 
     @Test func Q12_a_damaged_message_can_be_set_aside_and_removed() throws {
         let bench = try damaged("UPDATE message SET body = x'00' WHERE seq = 2")
-        try bench.transaction { try $0.markDamaged(2) }
+        try bench.transaction { try $0.outcomes.markDamaged(2) }
         #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
         #expect(bench.store.counts.totals.queued == 2)
         #expect(bench.store.counts.totals.failed == 1)
-        let row = try #require(try bench.store.row(at: 2, .outline))
-        try bench.transaction { try $0.delete(row) }
+        let row = try #require(try bench.store.messages.row(at: 2, .outline))
+        try bench.transaction { try $0.messages.delete(row) }
         #expect(bench.store.counts.totals.failed == 0)
         #expect(try bench.row(2) == nil)
     }
@@ -144,12 +144,12 @@ import Testing
         try changeTypes(bench.directory.store, "UPDATE message SET \(change) WHERE seq = 2")
         try bench.reopen()
         #expect(refusal { _ = try bench.row(2) } == .corrupt)
-        try bench.transaction { try $0.markDamaged(2) }
+        try bench.transaction { try $0.outcomes.markDamaged(2) }
         #expect(bench.store.counts.totals.queued == 2)
         #expect(bench.store.counts.totals.failed == 1)
         #expect(try bench.store.queue.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
-        let row = try #require(try bench.store.row(at: 2, .outline))
-        try bench.transaction { try $0.deleteAsked(row, now: 1) }
+        let row = try #require(try bench.store.messages.row(at: 2, .outline))
+        try bench.transaction { try $0.messages.deleteAsked(row, now: 1) }
         #expect(try bench.row(2) == nil)
         #expect(bench.store.counts.totals.failed == 0)
     }

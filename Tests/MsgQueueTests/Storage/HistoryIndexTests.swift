@@ -49,7 +49,7 @@ import Testing
             let isSent = random.int(0...9) > 0
             progress.status = isSent ? .sent : .failed
             if isSent { progress.sentAt = bench.now }
-            try bench.store.end(row, Resolution(fate: isSent ? .sent : .failed, progress: progress))
+            try bench.store.outcomes.end(row, Resolution(fate: isSent ? .sent : .failed, progress: progress))
         }
 
         func change() throws {
@@ -70,9 +70,9 @@ import Testing
                 guard let row = try pick([.sent, .delivered]) else { return }
                 var progress = row.progress
                 progress.status = row.progress.status == .sent && random.int(0...1) == 0 ? .delivered : .read
-                try store.update(row, to: progress)
+                try store.messages.update(row, to: progress)
             case 9:
-                if let row = try pick(StoredStatus.allCases) { try store.delete(row) }
+                if let row = try pick(StoredStatus.allCases) { try store.messages.delete(row) }
             case 10: try store.counts.fold()
             default:
                 _ = try store.prune(keepCount: 12, keepSince: nil, forgetBefore: 0, now: bench.now, damaged: { _ in })
@@ -216,7 +216,7 @@ import Testing
                 scene.inFlight.removeAll { $0 == row.sequence }
                 var progress = row.progress
                 (progress.status, progress.attempts, progress.sentAt) = (.sent, 1, scene.bench.now)
-                try store.end(row, Resolution(fate: .sent, progress: progress))
+                try store.outcomes.end(row, Resolution(fate: .sent, progress: progress))
             }
         }
         #expect(try scene.bench.store.attempts.interrupted().map(\.sequence) == rows[2...].map(\.sequence))

@@ -12,7 +12,7 @@ import Testing
     @Test func X2_attempts_are_kept_in_order_across_a_reopen() throws {
         let bench = try StoreBench()
         let row = try bench.add()
-        try bench.transaction { store in for number in 1...5 { try store.write(line(UInt32(number)), of: 1) } }
+        try bench.transaction { store in for number in 1...5 { try store.outcomes.write(line(UInt32(number)), of: 1) } }
         try bench.reopen(clean: false)
         #expect(try bench.store.attempts.list(of: row) == (1...5).map { line($0) })
         #expect(try bench.store.attempts.last(of: 1) == line(5))
@@ -29,8 +29,8 @@ import Testing
         progress.sentDuration = 9
         progress.sentCode = 201
         try bench.transaction { store in
-            try store.write(line(1), of: 1)
-            try store.update(row, to: progress)
+            try store.outcomes.write(line(1), of: 1)
+            try store.messages.update(row, to: progress)
         }
         let ledger = try bench.store.attempts.list(of: try #require(try bench.row(1)))
         #expect(ledger.map(\.number) == [1, 2])
@@ -47,7 +47,7 @@ import Testing
                 number: number, startedAt: 1, duration: nil, result: .unknown, kind: .unknown, code: 0, text: "", arrival: .perhaps)
         }
         try bench.transaction { store in
-            for number in UInt32(1)...1_010 { try store.write([7, 20].contains(number) ? interrupted(number) : line(number), of: 1) }
+            for number in UInt32(1)...1_010 { try store.outcomes.write([7, 20].contains(number) ? interrupted(number) : line(number), of: 1) }
         }
         #expect(try bench.store.attempts.list(of: row).map(\.number) == [1, 2, 3, 4, 20] + Array(951...1_010))
         // A store of an earlier build may have more.
@@ -56,7 +56,7 @@ import Testing
                 "WITH n(n) AS (VALUES(100) UNION ALL SELECT n + 1 FROM n WHERE n < 900) INSERT INTO attempt SELECT 1, n, 0, 0, 2, 0, 0, 0, '' FROM n"
             )
         }
-        try bench.transaction { try $0.write(line(1_011), of: 1) }
+        try bench.transaction { try $0.outcomes.write(line(1_011), of: 1) }
         #expect(try bench.store.attempts.list(of: row).map(\.number) == [1, 2, 3, 4, 20] + Array(952...1_011))
     }
 
@@ -75,9 +75,9 @@ import Testing
     @Test func X2_a_long_text_is_cut() throws {
         let bench = try StoreBench()
         let row = try bench.add()
-        try bench.transaction { try $0.write(line(1, String(repeating: "x", count: 100_000)), of: 1) }
+        try bench.transaction { try $0.outcomes.write(line(1, String(repeating: "x", count: 100_000)), of: 1) }
         // Each of these characters has four bytes.
-        try bench.transaction { try $0.write(line(2, String(repeating: "🐟", count: 200)), of: 1) }
+        try bench.transaction { try $0.outcomes.write(line(2, String(repeating: "🐟", count: 200)), of: 1) }
         #expect(try bench.store.attempts.list(of: row).map(\.text.utf8.count) == [511, 508])
     }
 }

@@ -82,7 +82,7 @@ import Testing
         let row = try bench.add("a", secret)
         try fill(bench, checkpoints: 1)
         #expect(FileBytes.find(secret, in: try log(bench)) != nil, "it is in the frames of the log before")
-        try bench.transaction { try $0.delete(row) }
+        try bench.transaction { try $0.messages.delete(row) }
         bench.store.log.scrub()
         #expect(FileBytes.find(secret, in: try log(bench)) == nil)
         #expect(FileBytes.find(secret, in: try FileBytes.read(bench.directory.store)) == nil)
@@ -100,7 +100,7 @@ import Testing
             }
         }
         #expect(FileBytes.find(secret, in: try log(bench)) != nil, "SQLite has written a part of it")
-        try bench.transaction { try $0.delete(row) }
+        try bench.transaction { try $0.messages.delete(row) }
         bench.store.log.scrub()
         #expect(FileBytes.find(secret, in: try log(bench)) == nil)
         #expect(try log(bench).count <= Int(LogSpace.limit))
@@ -125,12 +125,12 @@ import Testing
         }
         #expect(bench.store.log.checkpoint())
         let size = try FileBytes.read(bench.directory.store).count
-        try bench.transaction { store in for row in rows[0] { try store.delete(row) } }
+        try bench.transaction { store in for row in rows[0] { try store.messages.delete(row) } }
         try vacuum(bench)
         #expect(try FileBytes.read(bench.directory.store).count < size * 2 / 3)
         if !isDeletedBefore {
             for row in rows[1] { #expect(try bench.row(row.sequence)?.body == own) }
-            try bench.transaction { store in for row in rows[1] { try store.delete(row) } }
+            try bench.transaction { store in for row in rows[1] { try store.messages.delete(row) } }
         }
         bench.store.log.scrub()
         #expect(FileBytes.find(secret, in: try log(bench)) == nil)
@@ -144,7 +144,7 @@ import Testing
     @Test func F7_a_crash_between_the_steps_of_a_vacuum_loses_nothing() throws {
         let bench = try StoreBench()
         let rows = try bench.transaction { _ in try (0..<600).map { _ in try bench.insert("a", [UInt8](repeating: 1, count: 900)) } }
-        try bench.transaction { store in for row in rows[..<400] { try store.delete(row) } }
+        try bench.transaction { store in for row in rows[..<400] { try store.messages.delete(row) } }
         for _ in 0..<6 {
             try bench.transaction { try $0.space.vacuumStep(pages: 16) }
             try bench.reopen(clean: false)
@@ -160,7 +160,7 @@ import Testing
     func F7_a_store_of_version_0_1_vacuums_in_steps_after_a_close_that_finds_half_of_it_free(deleted: Int) throws {
         let bench = try StoreBench(vacuumsInSteps: false)
         let rows = try bench.transaction { _ in try (0..<900).map { _ in try bench.insert("a", [UInt8](repeating: 1, count: 900)) } }
-        try bench.transaction { store in for row in rows[..<deleted] { try store.delete(row) } }
+        try bench.transaction { store in for row in rows[..<deleted] { try store.messages.delete(row) } }
         #expect(!bench.store.space.canVacuumInSteps)
         try bench.reopen()
         #expect(bench.store.space.canVacuumInSteps == (deleted == 700))
@@ -184,7 +184,7 @@ import Testing
         let bench = try StoreBench()
         for number in 0..<20 { try bench.add("a", [UInt8(number)]) }
         let row = try #require(try bench.row(3))
-        try bench.transaction { try $0.delete(row) }
+        try bench.transaction { try $0.messages.delete(row) }
         bench.store.log.scrub()
         #expect(try log(bench).prefix(32).allSatisfy { $0 == 0 })
         for number in 0..<more { try bench.add("b", [UInt8(number)]) }

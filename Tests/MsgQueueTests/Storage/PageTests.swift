@@ -86,7 +86,7 @@ import Testing
             filter.after = last.sequence
             // A message of an earlier page is removed, another is added.
             let row = try #require(try bench.row(last.sequence, .none))
-            try bench.transaction { try $0.delete(row) }
+            try bench.transaction { try $0.messages.delete(row) }
             if round < 3 { try bench.add("ana") }
             if round == 1 { try bench.store.foldNow() }
         }
@@ -139,14 +139,14 @@ import Testing
         let found = try steps(bench, Filter(limit: 11, order: order)) { step in
             guard step == 1 else { return }
             try bench.transaction { store in
-                if let row = try store.row(at: 6, .outline) { try store.delete(row) }
-                if let row = try store.row(at: 7, .none) {
+                if let row = try store.messages.row(at: 6, .outline) { try store.messages.delete(row) }
+                if let row = try store.messages.row(at: 7, .none) {
                     var progress = row.progress
                     progress.status = .failed
-                    try store.update(row, to: progress)
+                    try store.messages.update(row, to: progress)
                 }
-                if let row = try store.row(at: 9, .none) {
-                    try ([1, 2] as [UInt8]).withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 7) }
+                if let row = try store.messages.row(at: 9, .none) {
+                    try ([1, 2] as [UInt8]).withUnsafeBytes { try store.messages.replaceContent(of: row, by: MessageChange(body: $0), now: 7) }
                 }
             }
         }

@@ -20,7 +20,7 @@ import Testing
         var progress = row.progress
         progress.status = .sent
         progress.sentAt = time
-        try bench.store.update(row, to: progress, from: .sending)
+        try bench.store.messages.update(row, to: progress, from: .sending)
     }
 
     /// Messages are sent in a random order after random times: those that are due are removed, and no others.
@@ -84,11 +84,11 @@ import Testing
             for _ in 0..<random.int(0...3) { _ = try prune(random.int(1...20)) }
             guard let chosen = try history().randomElement(using: &random) else { continue }
             try bench.transaction { store in
-                let row = try #require(try store.row(at: chosen, .none))
-                if deletes, random.int(0...1) == 0 { return try store.delete(row) }
+                let row = try #require(try store.messages.row(at: chosen, .none))
+                if deletes, random.int(0...1) == 0 { return try store.messages.delete(row) }
                 var progress = row.progress
                 progress.status = progress.status == .sent ? .delivered : .read
-                if row.progress.status != .read { try store.update(row, to: progress) }
+                if row.progress.status != .read { try store.messages.update(row, to: progress) }
             }
             if random.int(0...5) == 0 {
                 // What a transaction that is rolled back has removed is still there.
@@ -226,7 +226,7 @@ import Testing
                 try store.attempts.begin(attempt: 1, of: row.sequence, at: bench.now)
                 var progress = row.progress
                 (progress.status, progress.attempts, progress.sentAt) = (.sent, 1, bench.now)
-                try store.end(row, Resolution(fate: .sent, progress: progress))
+                try store.outcomes.end(row, Resolution(fate: .sent, progress: progress))
             }
         }
         #expect(bench.store.history.unsettled.count == 10)

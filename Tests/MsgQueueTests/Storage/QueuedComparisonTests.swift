@@ -60,14 +60,14 @@ import Testing
                 do {
                     try bench.transaction { store in
                         switch random.next() % 4 {
-                        case 0: try store.delete(row)
+                        case 0: try store.messages.delete(row)
                         case 1: _ = try bench.insert(Name("c\(sequence % 9)"))
                         case 2:
                             var progress = row.progress
                             progress.status = row.progress.status == .queued ? .failed : .queued
-                            try store.update(row, to: progress)
+                            try store.messages.update(row, to: progress)
                         default:
-                            try store.delete(row)
+                            try store.messages.delete(row)
                             throw QueueError(.busy, "rolled back")
                         }
                     }

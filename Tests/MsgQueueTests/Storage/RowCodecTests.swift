@@ -116,7 +116,7 @@ import Testing
         let row = try bench.add("the conversation", Array("the body".utf8), id: "the id")
         let before = try stored(bench)
         for column in MessageColumn.progress { #expect(before[column] == "0", "\(column.title)") }
-        try bench.transaction { try $0.update(row, to: Self.progress) }
+        try bench.transaction { try $0.messages.update(row, to: Self.progress) }
         var expected = before
         for column in MessageColumn.progress + [.status] { expected[column] = Self.values[column] }
         expected[.stateHash] = "\(Row.hash(1, Self.progress))"
@@ -130,7 +130,7 @@ import Testing
         var expected = try stored(bench)
         let row = try #require(try bench.row(1))
         try bench.transaction { store in
-            try Array("another".utf8).withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0), now: 201) }
+            try Array("another".utf8).withUnsafeBytes { try store.messages.replaceContent(of: row, by: MessageChange(body: $0), now: 201) }
         }
         let found = try stored(bench)
         #expect(found[.contentHash] != expected[.contentHash])
@@ -145,7 +145,7 @@ import Testing
         let row = try bench.transaction { _ in try bench.insert("ana", notBefore: 301, expiresAt: 302, unmeteredOnly: true) }
         var progress = Self.progress
         (progress.status, progress.waitsForNetwork) = (.queued, true)
-        try bench.transaction { try $0.update(row, to: progress) }
+        try bench.transaction { try $0.messages.update(row, to: progress) }
         for folded in [false, true] {
             if folded { try bench.store.foldNow() }
             let expected = try #require(try bench.row(1)).head
@@ -160,7 +160,7 @@ import Testing
     @Test func every_field_of_an_outline_is_that_of_its_message() throws {
         let bench = try StoreBench()
         try insert(Self.row(sender: "the sender"), bench)
-        let outline = try #require(try bench.store.row(at: 1, .outline))
+        let outline = try #require(try bench.store.messages.row(at: 1, .outline))
         #expect(outline.sequence == 1)
         #expect(outline.id == "the id")
         #expect(outline.conversation == "the conversation")
@@ -176,7 +176,7 @@ import Testing
         var delta = Counts()
         (delta.queued, delta.sent, delta.delivered, delta.read) = (401, 402, 403, 404)
         (delta.failed, delta.received, delta.unread, delta.unsentBytes) = (405, 406, 407, 408)
-        try bench.transaction { $0.count(row, delta) }
+        try bench.transaction { $0.counts.count(row, delta) }
         let sql = #"SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq FROM conversation"#
         #expect(try bench.rows(sql) == [["402", "402", "403", "404", "405", "406", "407", "408", "1"]])
         var expected = delta
@@ -226,7 +226,7 @@ import Testing
             let stored = try #require(try bench.row(1))
             let counts = bench.store.counts.totals
             progress.status = to
-            let code = refusal { try bench.transaction { try $0.update(stored, to: progress) } }
+            let code = refusal { try bench.transaction { try $0.messages.update(stored, to: progress) } }
             let isAllowed = from == to || StatusRule.allowsInOneCommit(from, to)
             #expect(code == (isAllowed && to != .sending ? nil : .internal), "\(from) to \(to)")
             guard code != nil else { continue }
@@ -240,7 +240,7 @@ import Testing
         let row = try bench.add()
         var sent = row.progress
         (sent.status, sent.attempts, sent.sentAt) = (.sent, 1, 5)
-        try bench.transaction { try $0.update(row, to: sent) }
+        try bench.transaction { try $0.messages.update(row, to: sent) }
         let stored = try #require(try bench.row(1))
         let resolution = OutcomeRule.recover(number: 2, startedAt: 1, of: sent, holdInterrupted: false, maxRetries: 9)
         #expect(refusal { try bench.transaction { try $0.end(stored, resolution) } } == .internal)
@@ -265,14 +265,14 @@ import Testing
         let bench = try StoreBench()
         let named = try bench.add("ana", [1, 2], id: "mine")
         let own = try bench.add("ana", [3])
-        for part in [Store.Part.whole, .start, .none, .outline] {
-            #expect(try bench.store.find("mine", part)?.sequence == named.sequence)
-            #expect(try bench.store.find(own.id, part)?.sequence == own.sequence)
-            #expect(try bench.store.find("another", part) == nil)
+        for part in [MessageTable.Part.whole, .start, .none, .outline] {
+            #expect(try bench.store.messages.find("mine", part)?.sequence == named.sequence)
+            #expect(try bench.store.messages.find(own.id, part)?.sequence == own.sequence)
+            #expect(try bench.store.messages.find("another", part) == nil)
         }
-        #expect(try bench.store.find("mine", .whole)?.body == [1, 2])
-        #expect(try bench.store.find("mine", .none)?.hasWholeBody == false)
-        #expect(try bench.store.contains(own.id))
-        #expect(try !bench.store.contains("another"))
+        #expect(try bench.store.messages.find("mine", .whole)?.body == [1, 2])
+        #expect(try bench.store.messages.find("mine", .none)?.hasWholeBody == false)
+        #expect(try bench.store.messages.contains(own.id))
+        #expect(try !bench.store.messages.contains("another"))
     }
 }

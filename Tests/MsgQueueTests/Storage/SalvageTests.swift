@@ -30,7 +30,7 @@ import Testing
             }
             try bench.transaction { store in
                 for row in rows {
-                    guard let old = try store.row(at: row.sequence, .whole) else { continue }
+                    guard let old = try store.messages.row(at: row.sequence, .whole) else { continue }
                     var progress = old.progress
                     switch row.sequence % 5 {
                     case 1:
@@ -81,8 +81,8 @@ import Testing
             defer { store.close(clean: true) }
             var ids = Set<String>()
             for (id, expected) in expected {
-                guard let sequence = try store.sequence(of: id) else { continue }
-                let row = try #require(try store.row(at: sequence, .whole))
+                guard let sequence = try store.messages.sequence(of: id) else { continue }
+                let row = try #require(try store.messages.row(at: sequence, .whole))
                 #expect(Same(row) == Same(expected))
                 let attempts = try store.attempts.list(of: row).filter { $0.result == .rejected }.map(\.number)
                 #expect(attempts == (row.progress.status == .failed ? [1, 2] : []) || !ledgerToo)
@@ -131,7 +131,7 @@ import Testing
         defer { store.close() }
         var found = Set<String>()
         for id in ids {
-            guard let sequence = try? store.reader.sequence(of: id), let row = try? store.reader.row(at: sequence, .whole) else {
+            guard let sequence = try? store.reader.messages.sequence(of: id), let row = try? store.reader.messages.row(at: sequence, .whole) else {
                 continue
             }
             if row.id == id { found.insert(id) }

@@ -77,7 +77,7 @@ final class StoreBench {
             let draft = BorrowedDraft(
                 id: id, conversation: conversation, body: bytes, metadata: metadata, notBefore: notBefore, expiresAt: expiresAt,
                 unmeteredOnly: unmeteredOnly)
-            return try store.insert(draft, now: now, random: number)
+            return try store.insertion.insert(draft, now: now, random: number)
         }
     }
 
@@ -89,7 +89,7 @@ final class StoreBench {
         try transaction { _ in try insert(conversation, body, id: id, metadata: metadata) }
     }
 
-    func row(_ sequence: Int64, _ part: Store.Part = .whole) throws -> Row? { try store.row(at: sequence, part) }
+    func row(_ sequence: Int64, _ part: MessageTable.Part = .whole) throws -> Row? { try store.messages.row(at: sequence, part) }
 
     /// Writes `progress`, with a receipt only after the message was sent. The caller has begun a transaction.
     func move(_ row: Row, to progress: Progress) throws {
@@ -97,10 +97,10 @@ final class StoreBench {
         if row.progress.status.isUnsent, progress.status == .delivered || progress.status == .read {
             var sent = progress
             sent.status = .sent
-            try store.update(row, to: sent)
+            try store.messages.update(row, to: sent)
             row.progress = sent
         }
-        try store.update(row, to: progress)
+        try store.messages.update(row, to: progress)
     }
 
     /// Runs a query over the store's connection, the only one while the store is open.
@@ -127,7 +127,7 @@ extension Store {
         while true {
             let found = try sequences(filter, sending: sending)
             guard let last = found.last else { break }
-            for row in try found.compactMap({ try row(at: $0, .outline) }) { try delete(row) }
+            for row in try found.compactMap({ try messages.row(at: $0, .outline) }) { try messages.delete(row) }
             (filter.after, removed) = (last, removed + found.count)
         }
         if removed > 0 { try checkCleared(conversation) }

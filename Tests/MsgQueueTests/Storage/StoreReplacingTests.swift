@@ -8,12 +8,12 @@ import Testing
         try body.withUnsafeBytes { bytes in
             let draft = BorrowedDraft(
                 id: nil, conversation: "a", body: bytes, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false, replaceKey: key)
-            guard let old else { return try bench.store.insert(draft, now: bench.now, random: 7) }
-            return try bench.store.replace(old, by: draft, DraftTimes(draft), now: bench.now + 1, random: 8)
+            guard let old else { return try bench.store.insertion.insert(draft, now: bench.now, random: 7) }
+            return try bench.store.messages.replace(old, by: draft, DraftTimes(draft), now: bench.now + 1, random: 8)
         }
     }
 
-    private func replaceable(_ bench: StoreBench, _ row: Row) throws -> Row? { try bench.store.replaceable(row.sequence, "k", "a") }
+    private func replaceable(_ bench: StoreBench, _ row: Row) throws -> Row? { try bench.store.messages.replaceable(row.sequence, "k", "a") }
 
     /// Small bodies and those of `large_body`, before and after a fold.
     @Test(arguments: [false, true], [(10, 20), (10, 5_000), (5_000, 10), (5_000, 6_000)])
@@ -35,7 +35,7 @@ import Testing
         #expect(row.id == new.id && row.body == [UInt8](repeating: 2, count: sizes.1) && row.replaceKey == "k")
         #expect(try bench.store.queue.queued(withKey: "k", in: "a") == [old.sequence])
         #expect(try bench.store.attempts.last(of: new.sequence) == nil)
-        #expect(try !bench.store.contains(old.id) && bench.store.recentIDs.isReceived(old.id, since: 0) == false)
+        #expect(try !bench.store.messages.contains(old.id) && bench.store.recentIDs.isReceived(old.id, since: 0) == false)
         #expect(bench.store.counts.totals.queued == 3 && bench.store.counts.totals.unsentBytes == Int64(sizes.1 + 2))
         #expect(try bench.store.counts.counts(of: "a") == bench.store.counts.totals)
         #expect(try bench.rows("SELECT count(*) FROM large_body") == [[sizes.1 > 1_024 ? "1" : "0"]])
@@ -58,7 +58,7 @@ import Testing
                 for _ in 0..<3 { _ = try bench.insert("b", [2]) }
                 _ = try insert(bench, row.replaceKey, [2], replacing: row)
             }
-            try store.endBulk()
+            try store.insertion.endBulk()
         }
         let plain = try bench.rows("SELECT count(*) FROM message WHERE time_at = 0").first?.first ?? nil
         #expect(plain.flatMap { Int($0) } ?? 99 <= 103 - 2 - 2 * 32)

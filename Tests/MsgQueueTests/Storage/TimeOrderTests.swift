@@ -179,7 +179,7 @@ import Testing
             let row = try #require(try bench.row(sequence))
             try bench.transaction { store in
                 try [UInt8(2)].withUnsafeBytes {
-                    try store.replaceContent(of: row, by: MessageChange(body: $0, time: 5_000 + sequence), now: 7)
+                    try store.messages.replaceContent(of: row, by: MessageChange(body: $0, time: 5_000 + sequence), now: 7)
                 }
             }
             #expect(bench.store.state.timedFrom == max(601 - sequence * 32, 19))
@@ -201,7 +201,7 @@ import Testing
         let row = try #require(try bench.row(3))
         #expect(throws: QueueError.self) {
             try bench.transaction { store in
-                try [UInt8(2)].withUnsafeBytes { try store.replaceContent(of: row, by: MessageChange(body: $0, time: 5), now: 7) }
+                try [UInt8(2)].withUnsafeBytes { try store.messages.replaceContent(of: row, by: MessageChange(body: $0, time: 5), now: 7) }
                 throw QueueError(.storage, "a test")
             }
         }

@@ -59,23 +59,23 @@ import Testing
     private func change(_ bench: StoreBench, _ row: Row, _ random: inout SeededGenerator, now: Int64) throws {
         var progress = row.progress
         switch random.next() % 6 {
-        case 0: try bench.store.delete(row)
+        case 0: try bench.store.messages.delete(row)
         case 1:
             try [UInt8](repeating: 2, count: 33).withUnsafeBytes {
-                try bench.store.replaceContent(of: row, by: MessageChange(body: $0), now: 5)
+                try bench.store.messages.replaceContent(of: row, by: MessageChange(body: $0), now: 5)
             }
         case 2:
             progress.due = progress.due.isNone ? Due(at: now + 50, delay: 50) : Due()
             progress.status = .queued
-            try bench.store.update(row, to: progress)
+            try bench.store.messages.update(row, to: progress)
         case 3:
             progress.status = row.progress.status == .failed ? .queued : .failed
             progress.endDelay()
-            try bench.store.update(row, to: progress)
+            try bench.store.messages.update(row, to: progress)
         case 4: _ = try insert(bench, &random, now: now)
         default:
             progress.status = .failed
-            try bench.store.update(row, to: progress)
+            try bench.store.messages.update(row, to: progress)
             throw QueueError(.busy, "rolled back")
         }
     }
@@ -91,7 +91,7 @@ import Testing
                 guard number % 4 == 0 else { continue }
                 var progress = row.progress
                 progress.status = .failed
-                try store.update(row, to: progress)
+                try store.messages.update(row, to: progress)
             }
         }
         // Changes between the steps of the first reading.

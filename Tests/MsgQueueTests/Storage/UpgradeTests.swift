@@ -56,7 +56,7 @@ import Testing
             }
             try bench.transaction { store in
                 for row in rows where row.sequence % 3 != 0 {
-                    guard let old = try store.row(at: row.sequence, .whole) else { continue }
+                    guard let old = try store.messages.row(at: row.sequence, .whole) else { continue }
                     var progress = old.progress
                     (progress.status, progress.attempts, progress.sentAt) = row.sequence % 3 == 1 ? (.sent, 1, 7) : (.failed, 2, 0)
                     try bench.move(old, to: progress)
@@ -78,7 +78,7 @@ import Testing
                 for sql in UpgradeTests.missing { try plain.rows(sql) }
             }
             let store = try Store(path: path, options: UpgradeTests.readOnly)
-            for sequence in 1...store.state.lastSequence { expected[sequence] = try store.row(at: sequence, .whole) }
+            for sequence in 1...store.state.lastSequence { expected[sequence] = try store.messages.row(at: sequence, .whole) }
             counts = store.counts.totals
             store.close(clean: false)
         }
@@ -186,7 +186,7 @@ import Testing
         func check(_ store: Store) throws {
             #expect(store.counts.totals == counts)
             for (sequence, row) in expected {
-                let found = try store.row(at: sequence, .whole)
+                let found = try store.messages.row(at: sequence, .whole)
                 #expect(found?.id == row.id && found?.body == row.body && found?.progress.status == row.progress.status)
             }
         }

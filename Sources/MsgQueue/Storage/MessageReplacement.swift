@@ -1,7 +1,7 @@
 /// Queued messages that make room for new ones: replaced by a message of the same key. Inside the caller's transaction.
-extension Store {
+extension MessageTable {
     /// Returns a queued message that can be removed; nil: it is damaged, and stays.
-    package func removable(_ sequence: Int64) throws(QueueError) -> Row? {
+    func removable(_ sequence: Int64) throws(QueueError) -> Row? {
         do throws(QueueError) {
             guard var row = try row(at: sequence, .whole), row.progress.status == .queued else {
                 throw QueueError(.corrupt, "an index of queued messages does not agree with message \(sequence)", isIndex: true)
@@ -15,19 +15,19 @@ extension Store {
     }
 
     /// Returns a queued message of this key; nil: it is damaged, and stays.
-    package func replaceable(_ sequence: Int64, _ key: String, _ conversation: Name) throws(QueueError) -> Row? {
+    func replaceable(_ sequence: Int64, _ key: String, _ conversation: Name) throws(QueueError) -> Row? {
         guard let row = try removable(sequence) else { return nil }
         guard row.replaceKey == key, row.conversation == conversation else { throw .mismatch(row.sequence) }
         return row
     }
 
     /// Replaces a queued message by a new one in its place. The id of the old one counts as known from now on.
-    package func replace(
+    func replace(
         _ old: Row, by draft: borrowing BorrowedDraft, _ times: DraftTimes, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
-        try settleBulk(from: old.sequence)
+        try insertion.settleBulk(from: old.sequence)
         let time = self.times.take(draft.time, inPlaceOf: old.sequence, now: now)
-        let row = row(of: draft, at: old.sequence, time: time, times, now: now, random: random)
+        let row = insertion.row(of: draft, at: old.sequence, time: time, times, now: now, random: random)
         let statement = try database.statement(
             """
             UPDATE message SET \(set: MessageColumn.allCases.filter { $0 != .seq }) WHERE seq = \(parameter: MessageColumn.seq)
@@ -35,11 +35,11 @@ extension Store {
         let fields = Fields<MessageColumn>(statement)
         try row.bind(to: fields)
         row.progress.bind(to: fields)
-        let isLarge = draft.body.count > Self.inlineBody
+        let isLarge = draft.body.count > MessageInsertion.inlineBody
         try fields.bind(.body, borrowing: isLarge ? nil : draft.body)
         try statement.run()
         guard database.changes == 1 else { throw .mismatch(old.sequence) }
-        if isLarge { try insertLarge(row.sequence, draft.body) } else { try deleteLarge(row.sequence) }
+        if isLarge { try insertion.insertLarge(row.sequence, draft.body) } else { try insertion.deleteLarge(row.sequence) }
         try attempts.delete(of: row.sequence)
         try recentIDs.add(old.id, of: old.sequence, isReceived: false, now: now)
         var delta = Counts()
@@ -55,16 +55,16 @@ extension Store {
     }
 
     /// Removes a queued message that was replaced by one in another place.
-    package func removeReplaced(_ old: Row, now: Int64) throws(QueueError) {
-        try settleBulk(from: old.sequence)
+    func removeReplaced(_ old: Row, now: Int64) throws(QueueError) {
+        try insertion.settleBulk(from: old.sequence)
         try delete(old, .replaced)
         log.hasRemovedText = true
         try recentIDs.add(old.id, of: old.sequence, isReceived: false, now: now)
     }
 
     /// Removes a queued message to make room for a new one.
-    package func removeQueued(_ row: Row) throws(QueueError) {
-        try settleBulk(from: row.sequence)
+    func removeQueued(_ row: Row) throws(QueueError) {
+        try insertion.settleBulk(from: row.sequence)
         try delete(row, .discarded)
         feed?.amendGone(row.sequence, .dropped)
         log.hasRemovedText = true

@@ -1,5 +1,21 @@
-/// The ends of attempts.
-extension Store {
+/// What the ends of attempts change, inside the caller's transaction.
+final class AttemptOutcomes {
+    private let database: Database
+    private let messages: MessageTable
+    private let history: HistoryIndex
+    private let attempts: AttemptTable
+    private let failures: FailureIndex
+    private let recentIDs: RecentIDs
+    private let space: DiskSpace
+    /// The maximum size of the files; 0: no limit.
+    private let limitFileBytes: Int64
+
+    init(_ messages: MessageTable, _ space: DiskSpace, limitFileBytes: Int64) {
+        (database, self.messages, history) = (messages.database, messages, messages.history)
+        (attempts, failures, recentIDs) = (messages.attempts, messages.failures, messages.recentIDs)
+        (self.space, self.limitFileBytes) = (space, limitFileBytes)
+    }
+
     /// Writes the result of an attempt. `removedAt`: a message that was sent is removed at this time instead of entering the history.
     func end(_ row: Row, _ resolution: Resolution, removedAt: Int64? = nil) throws(QueueError) {
         let isSent = resolution.fate == .sent && row.progress.status.isUnsent
@@ -12,15 +28,15 @@ extension Store {
         switch resolution.fate {
         case .discarded, .deleted:
             let isDiscarded = resolution.fate == .discarded
-            try delete(row, isDiscarded ? .discarded : .deleted, isDiscarded ? resolution.attempt : nil)
+            try messages.delete(row, isDiscarded ? .discarded : .deleted, isDiscarded ? resolution.attempt : nil)
         case .sent, .queued, .failed:
             guard StatusRule.allows(row.progress.status, .sending) else {
                 throw QueueError(.internal, "an attempt ended for message \(row.sequence), whose status is \(row.progress.status)")
             }
             if resolution.progress != row.progress {
-                try update(row, to: resolution.progress, from: .sending, isSettledLater: isSettledLater)
+                try messages.update(row, to: resolution.progress, from: .sending, isSettledLater: isSettledLater)
             }
-            try feed?.noteEnd(of: row, resolution)
+            try messages.feed?.noteEnd(of: row, resolution)
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
             // Also if only its last attempt is another.
             if resolution.fate == .failed { try failures.note(of: row, resolution.progress) }
@@ -30,20 +46,20 @@ extension Store {
 
     /// Changes a message whose row does not match its checksum to `failed`, so that it does not block its conversation.
     func markDamaged(_ sequence: Int64) throws(QueueError) {
-        guard let row = try row(at: sequence, .outline), row.progress.status == .queued else { return }
-        try verifyCounts(for: row, .whole)
-        try convertTypes(of: sequence)
+        guard let row = try messages.row(at: sequence, .outline), row.progress.status == .queued else { return }
+        try messages.verifyCounts(for: row, .whole)
+        try messages.convertTypes(of: sequence)
         var progress = Progress()
         progress.status = .failed
         progress.isDamaged = true
-        try update(row, to: progress)
+        try messages.update(row, to: progress)
     }
 
     /// Writes an ended attempt.
     func write(_ attempt: Attempt, of sequence: Int64) throws(QueueError) {
         try attempts.write(attempt, of: sequence, try ledgerRoom())
         failures.noteAttempt(attempt, of: sequence)
-        feed?.amend(sequence, attempt.kind, code: attempt.code)
+        messages.feed?.amend(sequence, attempt.kind, code: attempt.code)
     }
 
     /// The room that attempts have in the files.
@@ -56,5 +72,23 @@ extension Store {
     private func trimLedger(ofSent row: Row) throws(QueueError) {
         guard row.progress.attempts > 0, !LedgerRule.keepsAttempts(try ledgerRoom()) else { return }
         try attempts.delete(of: row.sequence)
+    }
+
+    /// Removes the record of an attempt whose call was not made.
+    func revoke(_ sequence: Int64) throws(QueueError) {
+        try attempts.removeInFlight(sequence)
+        guard let feed = messages.feed, let row = try messages.row(at: sequence, .outline) else { return }
+        try feed.note(.status, row.progress.status, of: row)
+    }
+
+    /// Removes a message whose attempt ended as sent, and remembers its id. `row`: the message as it was when the attempt began.
+    private func removeSent(_ row: Row, receipt: MessageStatus? = nil, now: Int64) throws(QueueError) {
+        try recentIDs.add(row.id, of: row.sequence, isReceived: false, now: now)
+        if let feed = messages.feed {
+            try feed.note(.status, .sent, of: row)
+            if let receipt { try feed.note(.status, receipt, of: row) }
+        }
+        try messages.delete(row, .pruned)
+        messages.feed?.amend(row.sequence, receipt ?? .sent)
     }
 }

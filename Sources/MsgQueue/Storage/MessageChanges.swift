@@ -1,98 +1,14 @@
 /// Changing messages. Each function runs inside the caller's transaction.
-extension Store {
-    /// Larger bodies, in bytes, are stored in the table `large_body`.
-    static let inlineBody = 1024
-
-    /// Inserts a message to send after all others and returns its row.
-    package func insert(
-        _ draft: borrowing BorrowedDraft, times: DraftTimes? = nil, now: Int64, random: UInt64
-    ) throws(QueueError) -> Row {
-        let sequence = try state.takeSequence()
-        let time = self.times.take(draft.time, at: sequence, now: now)
-        let row = row(of: draft, at: sequence, time: time, times ?? DraftTimes(draft), now: now, random: random)
-        try insert(row, draft.body)
-        return row
-    }
-
-    /// Inserts a new row into the table, the counts and, in a bulk insertion, the indexes.
-    func insert(_ row: Row, _ body: UnsafeRawBufferPointer) throws(QueueError) {
-        try feed?.note(.status, row.progress.status, of: row)
-        var delta = Counts()
-        delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
-        if bulk != nil {
-            try insertInBulk(row, body, delta)
-        } else {
-            try insertRow(row, body, isIndexed: false)
-            counts.count(row, delta)
-            if unsentSums.sums.isInUse { unsentSums.note(from: nil, to: row) }
-        }
-    }
-
-    /// Returns the row of a new message. `time`: its `time_at`. The sender of the draft counts only if `isRecorded`.
-    func row(
-        of draft: borrowing BorrowedDraft, at sequence: Int64, time: Int64, isRecorded: Bool = false, _ times: DraftTimes, now: Int64,
-        random: UInt64
-    ) -> Row {
-        let sender = isRecorded ? draft.sender : nil
-        let progress = isRecorded ? StatusRule.recorded(isOwn: sender == nil, now: now) : Progress()
-        var row = Row(
-            sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random),
-            isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
-            metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: times.notBefore,
-            expiresAt: times.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
-        row.replaceKey = draft.replaceKey
-        row.priority = Int64(draft.priority)
-        row.timeAt = time
-        row.bootTimes = times.bootTimes
-        (row.startUptime, row.expiryUptime) = (times.bootTimes.start, times.bootTimes.expiry)
-        if times.bootTimes != BootTimes() { row.spanBoot = state.clock.boot }
-        row.contentHash = row.hashOfContent(draft.body)
-        row.stateHash = Row.hash(sequence, row.progress)
-        return row
-    }
-
-    /// `isIndexed`: the row gets its index entries at once instead of in a later fold.
-    func insertRow(_ row: Row, _ body: UnsafeRawBufferPointer, isIndexed: Bool) throws(QueueError) {
-        guard !row.isPlain || body.count > Self.inlineBody else { return try insertPlain(row, body, isIndexed: isIndexed) }
-        let statement = try database.statement(
-            """
-            INSERT INTO message(indexed, \(MessageColumn.self))
-            VALUES(?\(number: MessageColumn.allCases.count + 1), \(parameters: MessageColumn.self))
-            """)
-        statement.bind(MessageColumn.count + 1, isIndexed)
-        row.progress.bind(to: Fields(statement))
-        try insert(row, body, statement)
-    }
-
-    /// Runs a statement that inserts a row. Returns false when the statement ignored the row because its id or sequence number exists.
-    @discardableResult
-    func insert(_ row: Row, _ body: UnsafeRawBufferPointer, _ statement: Statement) throws(QueueError) -> Bool {
-        let fields = Fields<MessageColumn>(statement)
-        try row.bind(to: fields)
-        let isLarge = body.count > Self.inlineBody
-        try fields.bind(.body, borrowing: isLarge ? nil : body)
-        try statement.run()
-        guard database.changes == 1 else { return false }
-        if isLarge { try insertLarge(row.sequence, body) }
-        return true
-    }
-
-    func insertLarge(_ sequence: Int64, _ body: UnsafeRawBufferPointer) throws(QueueError) {
-        let statement = try database.statement("INSERT OR REPLACE INTO large_body(seq, body) VALUES(?1, ?2)")
-        statement.bind(1, sequence)
-        try statement.bind(2, borrowing: body)
-        try statement.run()
-    }
-
+extension MessageTable {
     /// Whether an update of a message is a change of its status, for the feed.
-    package enum Noting {
+    enum Noting {
         case ifStatusChanges, always, never
         /// It is part of the change that the transaction has just noted of this message.
         case asLast
     }
 
     /// Writes the progress of a message. `row` is the message as it was read.
-    package func update(_ row: Row, to progress: Progress, _ noting: Noting = .ifStatusChanges) throws(QueueError) {
+    func update(_ row: Row, to progress: Progress, _ noting: Noting = .ifStatusChanges) throws(QueueError) {
         try update(row, to: progress, from: row.progress.status)
         guard let feed else { return }
         switch noting {
@@ -132,7 +48,7 @@ extension Store {
     }
 
     /// Changes what a message contains. Its sequence number and its status stay.
-    package func replaceContent(of old: Row, by change: MessageChange, now: Int64) throws(QueueError) {
+    func replaceContent(of old: Row, by change: MessageChange, now: Int64) throws(QueueError) {
         var row = old
         row.editedAt = ChangeRule.editedAt(after: old.editedAt, now: now)
         if let metadata = change.metadata { row.metadataText = metadata.isEmpty ? nil : MetadataCodec.encode(metadata) }
@@ -148,10 +64,10 @@ extension Store {
         fields.bind(.timeAt, row.timeAt)
         fields.bind(.contentHash, row.contentHash)
         fields.bind(.bodySize, row.bodySize)
-        let isLarge = change.body.count > Self.inlineBody
+        let isLarge = change.body.count > MessageInsertion.inlineBody
         try fields.bind(.body, borrowing: isLarge ? nil : change.body)
         try statement.run()
-        if isLarge { try insertLarge(row.sequence, change.body) } else { try deleteLarge(row.sequence) }
+        if isLarge { try insertion.insertLarge(row.sequence, change.body) } else { try insertion.deleteLarge(row.sequence) }
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 0, bytes: row.bodySize &- old.bodySize)
         counts.count(row, delta)
@@ -172,20 +88,20 @@ extension Store {
     func noteTimed(_ row: Row, insteadOf old: Row) throws(QueueError) {
         guard old.timeAt == 0, row.timeAt != 0, row.sequence < state.timedFrom else { return }
         // The last plain rows may not be in the table yet.
-        try settleBulk(from: Int64.max)
+        try insertion.settleBulk(from: Int64.max)
         try times.extend()
     }
 
     /// Notes that the expiry of a new message was computed by a wrong clock. It is ignored until `correctExpiry`.
-    package func ignoreExpiry(of row: Row) throws(QueueError) {
-        try settleBulk(from: row.sequence)
+    func ignoreExpiry(of row: Row) throws(QueueError) {
+        try insertion.settleBulk(from: row.sequence)
         var progress = row.progress
         progress.ignoresExpiry = true
         try update(row, to: progress)
     }
 
     /// Sets another expiry, which is not ignored. `old` has its whole body.
-    package func correctExpiry(of old: Row, to expiresAt: Int64) throws(QueueError) {
+    func correctExpiry(of old: Row, to expiresAt: Int64) throws(QueueError) {
         var progress = try correctTimes(of: old, notBefore: old.notBefore, expiresAt: expiresAt).progress
         progress.ignoresExpiry = false
         try update(old, to: progress)
@@ -193,7 +109,7 @@ extension Store {
 
     /// Sets the times by another wall clock. `old` has its whole body.
     @discardableResult
-    package func correctTimes(of old: Row, notBefore: Int64, expiresAt: Int64) throws(QueueError) -> Row {
+    func correctTimes(of old: Row, notBefore: Int64, expiresAt: Int64) throws(QueueError) -> Row {
         var row = old
         (row.notBefore, row.expiresAt) = (notBefore, expiresAt)
         row.contentHash = row.body.withUnsafeBytes { row.hashOfContent($0) }
@@ -209,14 +125,8 @@ extension Store {
         return row
     }
 
-    func deleteLarge(_ sequence: Int64) throws(QueueError) {
-        let statement = try database.statement("DELETE FROM large_body WHERE seq = ?1")
-        statement.bind(1, sequence)
-        try statement.run()
-    }
-
     /// Removes a message and its rows in other tables. `kind`: why.
-    package func delete(_ row: Row, _ kind: StoredChange.Kind = .deleted, _ attempt: Attempt? = nil) throws(QueueError) {
+    func delete(_ row: Row, _ kind: StoredChange.Kind = .deleted, _ attempt: Attempt? = nil) throws(QueueError) {
         try history.change(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
         try failures.note(of: row, nil)
         var (isFirst, existed) = (true, false)
@@ -237,10 +147,17 @@ extension Store {
     }
 
     /// Removes a message that the host deletes, which may be damaged. `row`: its outline.
-    package func deleteAsked(_ row: Row, now: Int64) throws(QueueError) {
+    func deleteAsked(_ row: Row, now: Int64) throws(QueueError) {
         try verifyCounts(for: row, .whole)
         try delete(row)
         if !row.progress.status.isUnsent { try recentIDs.add(row.id, of: row.sequence, isReceived: row.isReceived, now: now) }
+    }
+
+    /// Writes the values of a damaged row with the types of their columns, so that the row can be changed.
+    func convertTypes(of sequence: Int64) throws(QueueError) {
+        let statement = try database.statement(ColumnTypes.convertOne)
+        statement.bind(1, sequence)
+        try statement.run()
     }
 }
 
