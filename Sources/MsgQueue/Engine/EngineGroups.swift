@@ -47,7 +47,7 @@ extension QueueReader {
         return (waiting, conversations, ports.moment.wall)
     }
 
-    func step(_ search: inout WaitingSearch) throws(QueueError) -> Bool { try search.step(store) }
+    func step(_ search: inout WaitingSearch) throws(QueueError) -> Bool { try search.step(store.queue) }
 
     /// Returns the page of messages that wait for a time, before its first step.
     func waitingPage(_ filter: Filter) -> WaitingPage {
@@ -57,7 +57,7 @@ extension QueueReader {
     }
 
     func step(_ page: inout WaitingPage) throws(QueueError) -> Bool {
-        try page.step(store, sending: writes.sendingSequences, damaged: report)
+        try page.step(store.pages, sending: writes.sendingSequences, damaged: report)
     }
 
     /// Returns the page of the queued messages that are paused, before its first step.
@@ -72,7 +72,7 @@ extension QueueReader {
         for name in scheduler.conversationsPausedByName where only == nil || only == name {
             var page = filter
             page.conversation = name.text
-            found += try store.sequences(page, sending: sending)
+            found += try store.pages.sequences(page, sending: sending)
             guard found.count > filter.limit else { continue }
             found.sort(by: filter.newestFirst ? { $0 > $1 } : { $0 < $1 })
             found.removeLast(found.count - filter.limit)

@@ -56,7 +56,7 @@ final class FailedMessages {
     /// Puts the next messages back in one transaction. Returns false if there are no more.
     private func putBackTogether(_ search: inout Search, _ round: UInt32) throws(QueueError) -> Bool {
         let through = search.through
-        let sequences = try store.sequences(search.page, sending: []).prefix { $0 <= through }
+        let sequences = try store.pages.sequences(search.page, sending: []).prefix { $0 <= through }
         guard let last = sequences.last else { return false }
         let now = context.ports.moment
         var rows: [Row] = []

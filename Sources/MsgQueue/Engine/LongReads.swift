@@ -8,11 +8,11 @@ package struct LongReads {
 
     /// Reads every message and compares it with its checksum, and compares what is derived from them. Throws `closed` when `isCancelled` returns true.
     func check(isCancelled: () -> Bool) throws(QueueError) -> CheckReport {
-        try engine.reading { () throws(QueueError) in try engine.context.store.requestCheck() }
-        defer { engine.context.lock.withLock { engine.context.store.checks.requested = nil } }
+        try engine.reading { () throws(QueueError) in try engine.context.store.checks.request() }
+        defer { engine.context.lock.withLock { engine.context.store.checks.endRequest() } }
         while true {
             guard !isCancelled() else { throw QueueError(.closed, "the check was cancelled") }
-            if let report = try engine.reading({ () throws(QueueError) in try engine.context.store.requestedCheckStep() }) { return report }
+            if let report = try engine.reading({ () throws(QueueError) in try engine.context.store.checks.requestedStep() }) { return report }
             // Let threads that wait for the lock run first.
             usleep(500)
         }

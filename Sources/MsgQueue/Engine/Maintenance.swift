@@ -31,7 +31,7 @@ final class Maintenance {
     private var comparisonAt: Int64 = 0
     private var vacuum = VacuumSchedule()
     /// The most messages that one step of pruning removes.
-    private var pruned = StepSize(32, in: 4...Int64(Store.pruneLimit))
+    private var pruned = StepSize(32, in: 4...Int64(Pruning.limit))
     /// When the next step of the check is due (monotonic).
     private var checkAt: Int64 = 0
 
@@ -97,7 +97,7 @@ final class Maintenance {
             && MaintenanceRule.changesByItself(context.options)
     }
 
-    private var comparisonDeadline: Int64 { store.areIndexesCompared ? Int64.max : comparisonAt }
+    private var comparisonDeadline: Int64 { store.checks.areIndexesCompared ? Int64.max : comparisonAt }
 
     // MARK: One step, on the timer's thread
 
@@ -137,11 +137,11 @@ final class Maintenance {
         return min(last, now.mono.addingClamped(max(left, 0)).addingClamped(max(Self.lateness(age), 1)))
     }
 
-    private func prune(_ transactions: Transactions, _ now: Moment) throws(QueueError) -> Store.PruneStep {
+    private func prune(_ transactions: Transactions, _ now: Moment) throws(QueueError) -> Pruning.Step {
         let options = context.options
         let (step, removal) = try transactions.run(durable: false) { () throws(QueueError) in
             var removal = Removal()
-            let step = try store.prune(
+            let step = try store.pruning.prune(
                 keepCount: options.keepSent,
                 keepSince: clock.isRight(now) ? options.keepSentFor.map { now.wall.subtractingClamped($0) } : nil,
                 forgetBefore: clock.isRight(now) || options.rememberIDs == 0 ? context.rememberedSince : Int64.min,
@@ -171,9 +171,9 @@ final class Maintenance {
     /// are sent. `outcomes`: those of the transaction, which may be many for a batch. `report` follows the commit.
     func removeExcess(outcomes: Int = 0) throws(QueueError) -> Removal {
         var removal = Removal()
-        var (left, count) = (RetentionRule.removals(outcomes: outcomes, step: Store.pruneLimit), 1)
+        var (left, count) = (RetentionRule.removals(outcomes: outcomes, step: Pruning.limit), 1)
         while left > 0, count > 0 {
-            count = try store.pruneExcess(keepCount: context.options.keepSent, now: context.ports.wall(), limit: left) {
+            count = try store.pruning.pruneExcess(keepCount: context.options.keepSent, now: context.ports.wall(), limit: left) {
                 removal.damage.append($0)
             }
             removal.count += count
@@ -252,12 +252,12 @@ final class Maintenance {
         let now = context.ports.moment
         guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.storageRetryAt else { return }
         comparisonAt = now.mono + Self.comparisonPause
-        guard let difference = store.compareIndexes(), rebuildIndexes(QueueError(.corrupt, difference)) else { return }
+        guard let difference = store.checks.compareIndexes(), rebuildIndexes(QueueError(.corrupt, difference)) else { return }
         context.core.scheduler.forgetBacklog(now)
     }
 
     private var checkDeadline: Int64 {
-        store.isCheckDue && context.phase == .open && !store.isPoisoned ? checkAt : Int64.max
+        store.checks.isDue && context.phase == .open && !store.isPoisoned ? checkAt : Int64.max
     }
 
     /// Checks the store in steps after its system stopped while it was in use. The store is in use meanwhile: no message is sent or
@@ -267,7 +267,7 @@ final class Maintenance {
         guard checkDeadline <= now else { return }
         checkAt = now + Self.comparisonPause
         do throws(QueueError) {
-            switch try store.checkStep() {
+            switch try store.checks.step() {
             case .unfinished: break
             case .sound: Log.info("\(store.path): the check after the system stopped found no damage")
             case .damaged(let text, let differs):

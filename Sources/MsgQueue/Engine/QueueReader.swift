@@ -34,7 +34,7 @@ final class QueueReader {
     func step(_ page: inout PageSteps?, _ filter: Filter, _ list: inout [Message]) throws(QueueError) -> Bool {
         var steps: PageSteps
         if let page { steps = page } else { steps = filter.waitingFor == nil ? PageSteps(filter) : try pausedPage(filter) }
-        list += try messages(try steps.step(store, sending: writes.sendingSequences, damaged: report), filter)
+        list += try messages(try steps.step(store.pages, sending: writes.sendingSequences, damaged: report), filter)
         page = steps
         return !steps.isComplete
     }
@@ -98,20 +98,20 @@ final class QueueReader {
     }
 
     /// Returns conversations with their newest messages by time, newest first.
-    func conversations(_ page: Store.OutlinePage, limit: Int) throws(QueueError) -> [Conversation] {
+    func conversations(_ page: ConversationList.Page, limit: Int) throws(QueueError) -> [Conversation] {
         var found: [Conversation] = []
-        for outline in try store.conversations(page, limit: limit, damaged: report) { found.append(try conversation(outline)) }
+        for outline in try store.conversations.page(page, limit: limit, damaged: report) { found.append(try conversation(outline)) }
         return found
     }
 
     func conversation(_ name: Name) throws(QueueError) -> Conversation {
-        guard let outline = try store.outline(of: name, damaged: report) else {
+        guard let outline = try store.conversations.outline(of: name, damaged: report) else {
             throw QueueError(.notFound, "the conversation has no messages: \(name.text)")
         }
         return try conversation(outline)
     }
 
-    private func conversation(_ outline: Store.Outline) throws(QueueError) -> Conversation {
+    private func conversation(_ outline: ConversationList.Outline) throws(QueueError) -> Conversation {
         Conversation(
             name: outline.name.text, counts: writes.withSending(outline.counts, outline.name),
             last: try message(outline.last, withBody: false), title: outline.title,

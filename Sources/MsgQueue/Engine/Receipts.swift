@@ -97,7 +97,7 @@ final class Receipts {
         var (places, changes): ([TimePlace], [StatusChange]) = ([], [])
         try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             changes = []
-            places = try store.places(in: given.conversation, with: given.statuses, after: given.after, limit: given.limit)
+            places = try store.pages.places(in: given.conversation, with: given.statuses, after: given.after, limit: given.limit)
             for place in places where place <= given.end {
                 guard let row = try intactRow(place.sequence), row.isReceived == given.isReceived else { continue }
                 if let change = try write(given.receipt, to: row, [], now) { changes.append(change) }

@@ -96,7 +96,7 @@ final class Removals {
     /// After a clear nothing is counted as unsent but what is being sent. Messages that were added meanwhile are not distinguished.
     private func checkCounts(_ removal: Removal) throws(QueueError) {
         guard case .unsent(let name) = removal.target, removal.count > 0, store.state.lastSequence == removal.through else { return }
-        try transactions.run(durable: false) { () throws(QueueError) in try store.checkCleared(name) }
+        try transactions.run(durable: false) { () throws(QueueError) in try store.indexes.checkCleared(name) }
     }
 
     /// The title goes with the conversation.
@@ -147,7 +147,7 @@ final class Removals {
         let (target, through) = (removal, removal.through)
         let sending = writes.sendingSequences
         if removal.found.isEmpty {
-            let page = try store.sequences(target.filter, sending: sending)
+            let page = try store.pages.sequences(target.filter, sending: sending)
             (removal.found, removal.isComplete) = (page.prefix { $0 <= through }, page.count < target.limit)
         }
         let sequences = removal.found.prefix(removal.limit)

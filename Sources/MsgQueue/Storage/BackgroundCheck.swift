@@ -70,24 +70,24 @@ struct BackgroundCheck {
     // MARK: Steps
 
     /// Runs one step. Throws when the files cannot be read.
-    mutating func step(_ store: Store) throws(QueueError) {
+    mutating func step(_ messages: MessageTable) throws(QueueError) {
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepLength }
         switch stage {
-        case .messages: try readMessagesTwice(store, isTimeLeft)
-        case .derived: try compareDerived(store, isTimeLeft)
+        case .messages: try readMessagesTwice(messages, isTimeLeft)
+        case .derived: try compareDerived(messages, isTimeLeft)
         case .done: return
         }
     }
 
-    private mutating func readMessagesTwice(_ store: Store, _ isTimeLeft: () -> Bool) throws(QueueError) {
+    private mutating func readMessagesTwice(_ messages: MessageTable, _ isTimeLeft: () -> Bool) throws(QueueError) {
         do throws(QueueError) {
-            try readMessages(store, isTimeLeft)
+            try readMessages(messages, isTimeLeft)
             isReadAgain = false
         } catch {
             guard error.code == .corrupt else { throw error }
             // A single failed read of a page may not be damage.
-            store.dropPageCache()
+            messages.database.dropPageCache()
             guard isReadAgain else { return isReadAgain = true }
             isReadAgain = false
             findings.append("messages after sequence \(cursor) cannot all be read: \(error.detail)")
@@ -95,19 +95,19 @@ struct BackgroundCheck {
         }
     }
 
-    private mutating func compareDerived(_ store: Store, _ isTimeLeft: () -> Bool) throws(QueueError) {
+    private mutating func compareDerived(_ messages: MessageTable, _ isTimeLeft: () -> Bool) throws(QueueError) {
         var check: DerivedCheck
-        if let derived { check = derived } else { check = try DerivedCheck(of: store.database) }
+        if let derived { check = derived } else { check = try DerivedCheck(of: messages.database) }
         check.ignoresBytes = damaged.count > 0
         // In place, because a copy of its list for each change would take time.
         derived = nil
         defer { derived = check }
-        try check.step(store.database, DerivedCheck.Bounds(folded: store.state.foldedThrough, historyAfter: store.history.start), isTimeLeft)
+        try check.step(messages.database, DerivedCheck.Bounds(folded: messages.state.foldedThrough, historyAfter: messages.history.start), isTimeLeft)
         if check.isDone { stage = .done }
     }
 
-    private mutating func readMessages(_ store: Store, _ isTimeLeft: () -> Bool) throws(QueueError) {
-        let statement = try store.database.statement(
+    private mutating func readMessages(_ messages: MessageTable, _ isTimeLeft: () -> Bool) throws(QueueError) {
+        let statement = try messages.database.statement(
             "SELECT \(MessageColumn.self) FROM message NOT INDEXED WHERE seq > ?1 AND seq <= ?2 ORDER BY seq")
         statement.bind(1, cursor)
         statement.bind(2, end)
@@ -118,7 +118,7 @@ struct BackgroundCheck {
             let next = fields.int(.seq)
             guard next > sequence else { throw QueueError(.corrupt, "the messages are not in order") }
             (sequence, count) = (next, count + 1)
-            do throws(QueueError) { _ = try store.messages.read(fields, .whole) } catch {
+            do throws(QueueError) { _ = try messages.read(fields, .whole) } catch {
                 guard error.code == .corrupt else { throw error }
                 suspects.append(next)
             }
@@ -126,7 +126,7 @@ struct BackgroundCheck {
             return isAtEnd
         }
         for suspect in suspects {
-            do throws(QueueError) { _ = try store.messages.row(at: suspect, .whole) } catch {
+            do throws(QueueError) { _ = try messages.row(at: suspect, .whole) } catch {
                 guard error.code == .corrupt else { throw error }
                 damaged.count += 1
                 if damaged.first.count < Self.shown { damaged.first.append(suspect) }
@@ -138,41 +138,5 @@ struct BackgroundCheck {
         // Damaged rows may not be counted.
         guard let expected, damaged.count == 0, expected != found else { return }
         findings.append("there are \(found) messages, but the counts show \(expected)")
-    }
-}
-
-extension Store {
-    /// The result of one step of the check. `differs`: what is derived from the messages must be rebuilt.
-    package enum CheckStep: Equatable {
-        case unfinished, sound
-        case damaged(String, differs: Bool)
-    }
-
-    /// Whether the check of this session has not ended.
-    package var isCheckDue: Bool { checks.session != nil }
-
-    /// Runs one step of the check. Throws when the files cannot be read.
-    package func checkStep() throws(QueueError) -> CheckStep {
-        guard !isInTransaction, var running = checks.session else { return .unfinished }
-        try running.step(self)
-        checks.session = running.isDone ? nil : running
-        guard running.isDone else { return .unfinished }
-        if let report = running.report { return .damaged(report, differs: running.needsRebuild) }
-        state.noteChecked()
-        return .sound
-    }
-
-    /// Begins a check of the messages up to the present one, which `requestedCheckStep` runs.
-    func requestCheck() throws(QueueError) {
-        guard checks.requested == nil else { throw QueueError(.busy, "the store is already being checked") }
-        checks.requested = BackgroundCheck(through: state.lastSequence, counted: counts.messages)
-    }
-
-    /// Runs one step of the requested check. Returns its report when it has ended.
-    func requestedCheckStep() throws(QueueError) -> CheckReport? {
-        guard !isInTransaction, var running = checks.requested else { return nil }
-        try running.step(self)
-        checks.requested = running
-        return running.isDone ? running.checkReport : nil
     }
 }

@@ -38,23 +38,3 @@ enum ColumnTypes {
     static let convertAll: SQL = "UPDATE message SET \(converted) WHERE \(differ)"
     static let convertOne: SQL = "UPDATE message SET \(converted) WHERE seq = ?1 AND (\(differ))"
 }
-
-extension Store {
-    /// The same for all rows, whose index entries agree with them. Also writes the names of conversations as they are read if they are not
-    /// valid UTF-8, so that their messages are found by these names.
-    func convertTypes() throws(QueueError) {
-        try database.execute(ColumnTypes.convertAll.text)
-        let names = try database.statement("SELECT seq, conversation FROM message NOT INDEXED")
-        var damaged: [(sequence: Int64, name: String)] = []
-        try names.forEach { () throws(QueueError) in
-            if names.validText(1) == nil { damaged.append((names.int(0), names.text(1))) }
-            return true
-        }
-        let update = try database.statement("UPDATE message SET conversation = ?2 WHERE seq = ?1")
-        for (sequence, name) in damaged {
-            update.bind(1, sequence)
-            try update.bind(2, name)
-            try update.run()
-        }
-    }
-}

@@ -3,15 +3,15 @@
 struct PageQuery {
     let filter: Filter
     let sending: Set<Int64>
-    let store: Store
+    let pages: MessagePages
 
     /// nil: the wanted statuses are those of the filter.
     let only: [StoredStatus]?
 
-    init(_ filter: Filter, _ sending: Set<Int64>, _ store: Store, only: [StoredStatus]? = nil) {
+    init(_ filter: Filter, _ sending: Set<Int64>, _ pages: MessagePages, only: [StoredStatus]? = nil) {
         self.filter = filter
         self.sending = sending
-        self.store = store
+        self.pages = pages
         self.only = only
     }
 
@@ -19,9 +19,9 @@ struct PageQuery {
     private var wantsAll: Bool { filter.statuses.isSuperset(of: .all) }
 
     func sequences() throws(QueueError) -> [Int64] {
-        if filter.isByFailure { return try store.failures.sequences(filter) }
+        if filter.isByFailure { return try pages.failures.sequences(filter) }
         var found: [Int64] = []
-        let statement = try self.statement(store.database)
+        let statement = try self.statement(pages.database)
         try statement.forEach { () throws(QueueError) in
             let sequence = statement.int(0)
             if isWanted(statement.int(1), sequence) { found.append(sequence) }
@@ -37,9 +37,9 @@ struct PageQuery {
 
     /// The wanted messages that are not in the index of the history yet.
     private var unsettled: [Int64] {
-        guard !wantsAll, !store.history.unsettled.isEmpty else { return [] }
+        guard !wantsAll, !pages.history.unsettled.isEmpty else { return [] }
         let conversation = filter.conversation.map { Name($0) }
-        return store.history.unsettled.messages.compactMap { message in
+        return pages.history.unsettled.messages.compactMap { message in
             let isAfter = filter.after == 0 || (filter.newestFirst ? message.sequence < filter.after : message.sequence > filter.after)
             let isWanted = filter.statuses.contains(message.status.status) && (conversation == nil || message.conversation == conversation)
             return isAfter && isWanted ? message.sequence : nil
@@ -58,9 +58,9 @@ struct PageQuery {
         let statement = try prepared(database)
         statement.bind(1, filter.after != 0 ? filter.after : (filter.newestFirst ? Int64.max : 0))
         statement.bind(2, mask)
-        statement.bind(3, store.state.foldedThrough)
+        statement.bind(3, pages.state.foldedThrough)
         if let conversation = filter.conversation { try statement.bind(4, conversation) }
-        if !wantsAll { statement.bind(5, store.history.start) }
+        if !wantsAll { statement.bind(5, pages.history.start) }
         return statement
     }
 

@@ -8,14 +8,35 @@ struct AgeSearch {
 }
 
 /// Removing messages that were sent, or recorded and read.
-extension Store {
+final class Pruning {
+    private let database: Database
+    private let state: StateRow
+    private let times: TimeIndex
+    private let history: HistoryIndex
+    private let counts: ConversationCounts
+    private let messages: MessageTable
+    private let pages: MessagePages
+    private let recentIDs: RecentIDs
+    private var ageSearch = AgeSearch()
+    /// The last message of the history that was found too old by its own time.
+    private var oldThrough: Int64 = 0
+    /// Pruning found fewer messages than the counts say.
+    private var hasMissedExcess = false
+
+    init(_ messages: MessageTable, _ pages: MessagePages) {
+        (database, state, times, history) = (messages.database, messages.state, messages.times, messages.history)
+        (counts, recentIDs, self.messages, self.pages) = (messages.counts, messages.recentIDs, messages, pages)
+    }
+
+    func rollback() { ageSearch = AgeSearch() }
+
     /// The maximal number of messages that one step removes, so that other threads wait only briefly for the lock.
-    package static let pruneLimit = 128
+    static let limit = 128
     /// The search by age reads so many messages for each that a step may remove.
     private static let agesPerRemoval: Int64 = 4
 
     /// The result of one step of pruning.
-    package enum PruneStep: Equatable {
+    enum Step: Equatable {
         /// Nothing more is due now. `oldest`: no message of the history is older than this; nil: there is no limit or no message.
         case finished(oldest: Int64?)
         /// There is more to remove.
@@ -27,10 +48,10 @@ extension Store {
     /// Runs one step of pruning, in the caller's transaction. Removes messages: the oldest by time in excess of
     /// `keepCount`, and those older than `keepSince` (nil: no limit), at most `limit`. Calls `damaged` for each damaged message that is
     /// removed.
-    package func prune(
-        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, limit: Int = pruneLimit,
+    func prune(
+        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, limit: Int = limit,
         damaged: (QueueError) -> Void
-    ) throws(QueueError) -> PruneStep {
+    ) throws(QueueError) -> Step {
         if history.isIncomplete {
             try history.extend(by: Int64(limit) * HistoryIndex.extensionPerRemoval)
             return .isSearching
@@ -49,8 +70,8 @@ extension Store {
     ///
     /// Those that are looked up at once are removed by conversation, because the indexes that begin with the conversation then change fewer
     /// pages in each step. All of them are in excess, so that in the end the newest ones are kept.
-    package func pruneExcess(
-        keepCount: Int64?, now: Int64, limit most: Int = pruneLimit, damaged: (QueueError) -> Void
+    func pruneExcess(
+        keepCount: Int64?, now: Int64, limit most: Int = limit, damaged: (QueueError) -> Void
     ) throws(QueueError) -> Int {
         guard let keepCount, !history.isIncomplete, counts.totals.prunable > keepCount else {
             history.excess = []
@@ -97,7 +118,7 @@ extension Store {
     /// The same for a store in which the order by time is not that of the sequence numbers.
     private func oldestPrunableByTime(_ limit: Int64) throws(QueueError) -> [Int64] {
         let filter = Filter(statuses: [StatusSet(.sent), StatusSet(.delivered), StatusSet(.read)], limit: Int(limit), order: .time)
-        guard let found = try PageQuery(filter, [], self, only: StoredStatus.prunable).placesByTime() else {
+        guard let found = try PageQuery(filter, [], pages, only: StoredStatus.prunable).placesByTime() else {
             throw QueueError(.corrupt, "the index of the history has entries of messages that are gone", isIndex: true)
         }
         let conversation = try database.statement("SELECT conversation FROM message WHERE seq = ?1")
@@ -112,7 +133,7 @@ extension Store {
     /// Runs one step of the search by age.
     private func pruneAged(
         since keepSince: Int64, now: Int64, _ limit: Int, _ damaged: (QueueError) -> Void
-    ) throws(QueueError) -> PruneStep {
+    ) throws(QueueError) -> Step {
         let rows = Int64(limit) * Self.agesPerRemoval
         let statement = try database.statement(
             """
@@ -204,13 +225,13 @@ extension Store {
         try message.run()
         if database.changes == 1 {
             counts.noteRemoved(row)
-            try feed?.noteGone(row, .pruned)
+            try messages.feed?.noteGone(row, .pruned)
         }
         if row.bodySize > MessageInsertion.inlineBody {
             let body = try database.statement("DELETE FROM large_body WHERE seq = ?1")
             body.bind(1, row.sequence)
             try body.run()
         }
-        if hasAttempts { try attempts.delete(of: row.sequence) }
+        if hasAttempts { try messages.attempts.delete(of: row.sequence) }
     }
 }

@@ -21,6 +21,8 @@ final class StateRow {
     private(set) var isMarked = false
     /// The generation of the first log of this session.
     let firstGeneration = Int64.random(in: 1...Int64.max)
+    /// The number of commits that wrote something.
+    private(set) var commits = 0
     /// What is known of the wall clock. Stored with the next change.
     var clock = ClockSteps()
     /// A wall clock that shows less is wrong.
@@ -106,6 +108,8 @@ final class StateRow {
 
     /// Notes the end of a commit that wrote the row.
     func noteWritten() { (onDisk, mustWrite) = (row, false) }
+
+    func noteCommit() { commits &+= 1 }
 
     func noteMarked() { isMarked = true }
 

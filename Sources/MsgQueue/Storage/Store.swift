@@ -12,7 +12,7 @@ package final class Store {
     let times: TimeIndex
     let history: HistoryIndex
     let repairs = Repairs()
-    let checks = RunningChecks()
+    let running = RunningChecks()
     let queue: QueueIndex
     let unsentSums: UnsentSumsIndex
     let attempts: AttemptTable
@@ -23,18 +23,15 @@ package final class Store {
     let insertion: MessageInsertion
     let messages: MessageTable
     let outcomes: AttemptOutcomes
-    var pageEnds = PageEnds()
-    var ageSearch = AgeSearch()
-    /// The last message of the history that was found too old by its own time.
-    var oldThrough: Int64 = 0
-    /// Pruning found fewer messages than the counts say.
-    var hasMissedExcess = false
+    let pages: MessagePages
+    let conversations: ConversationList
+    let pruning: Pruning
+    let checks: StoreChecks
+    let indexes: IndexMaintenance
     /// The first change of this session ends the feed of earlier ones.
     var endsFeed = false
     /// What an earlier process has written is durable: of a store that is only read.
     var isFlushedByReader = false
-    /// nil: `comparison` has not ended.
-    private var conversationCheck: DerivedCheck?
     /// The end of the log that was lost before the store was opened.
     package let loss: LostTail?
     /// What was repaired when the store was opened, to be reported to the host.
@@ -89,13 +86,18 @@ package final class Store {
         unsentSums = UnsentSumsIndex(database, queue)
         attempts = AttemptTable(database, history)
         failures = FailureIndex(database, attempts, repairs)
-        counts = ConversationCounts(database, state, times, history, failures, unsentSums, checks, repairs)
+        counts = ConversationCounts(database, state, times, history, failures, unsentSums, running, repairs)
         isReadOnly = options?.readOnly ?? true
         space = DiskSpace(database, state, counts, lock, isReadOnly: isReadOnly)
         log = StoreLog(database, state, space, path: lock?.path ?? database.path)
         insertion = MessageInsertion(database, state, times, history, counts, unsentSums)
-        messages = MessageTable(insertion, attempts, failures, recentIDs, log, checks, repairs)
+        messages = MessageTable(insertion, attempts, failures, recentIDs, log, running, repairs)
         outcomes = AttemptOutcomes(messages, space, limitFileBytes: options?.limitFileBytes ?? 0)
+        pages = MessagePages(messages, repairs)
+        conversations = ConversationList(messages, pages, titles)
+        pruning = Pruning(messages, pages)
+        checks = StoreChecks(messages, running)
+        indexes = IndexMaintenance(messages, running)
         compacts = lock != nil && options.map { MaintenanceRule.changesByItself($0) } ?? false
         repairs.use(self)
     }
@@ -122,7 +124,7 @@ package final class Store {
         guard counts.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
-        if survey.needsCheck { checks.session = BackgroundCheck(through: state.lastSequence, counted: counts.messages) }
+        if survey.needsCheck { running.session = BackgroundCheck(through: state.lastSequence, counted: counts.messages) }
         log.statePage = survey.statePage
     }
 
@@ -176,53 +178,10 @@ package final class Store {
         }
     }
 
-    /// The number of index entries that one step of the comparison reads: about a millisecond.
-    private static let comparisonStep: Int64 = 2_000
-
-    /// Runs one step of the comparison of the indexes of queued messages and of the list of conversations, which runs once a session. Returns
-    /// what differs.
-    package func compareIndexes() -> String? {
-        guard !areIndexesCompared, !isInTransaction else { return nil }
-        do throws(QueueError) {
-            if checks.comparison?.isDone ?? false { return try compareConversations() }
-            var comparison =
-                checks.comparison
-                ?? QueuedComparison(
-                    through: state.foldedThrough, counted: counts.counters.unfolded.values.reduce(counts.totals.queued) { $0 &- $1.queued })
-            let fits = try comparison.step(database, limit: Self.comparisonStep)
-            checks.comparison = comparison
-            guard fits else { return "queued messages are missing from an index" }
-            // In the same step, so that a small store is compared at once and wakes no idle host again.
-            return comparison.isDone ? try compareConversations() : nil
-        } catch {
-            areIndexesCompared = true
-            Log.warning("\(path): comparing the indexes failed: \(error.detail)")
-            return error.code == .corrupt ? error.detail : nil
-        }
-    }
-    /// The comparison of this session has ended.
-    package private(set) var areIndexesCompared = false
-
-    /// Without the counts, which the background check compares.
-    private func compareConversations() throws(QueueError) -> String? {
-        if conversationCheck == nil {
-            conversationCheck = try DerivedCheck(Derived.conversations(ofLayout: Layout.current.version), counts: false, of: database)
-        }
-        guard var check = conversationCheck else { return nil }
-        let start = Ports.nanoseconds()
-        func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < 1_000_000 }
-        let bounds = DerivedCheck.Bounds(folded: state.foldedThrough, historyAfter: history.start)
-        repeat { try check.step(database, bounds, isTimeLeft) } while !check.isDone && isTimeLeft()
-        conversationCheck = check
-        guard check.isDone else { return nil }
-        areIndexesCompared = true
-        return check.findings.first
-    }
-
     private func reindex() throws(QueueError) {
         addRepair("an index was damaged and was rebuilt from the messages")
         try begin()
-        try rebuildIndexesAndCounts()
+        try indexes.rebuild()
         state.requireWrite()
         try commit(durable: true)
     }
@@ -237,7 +196,7 @@ package final class Store {
         try begin()
         // The row may be missing.
         try database.execute(Schema.firstState)
-        try rebuildIndexesAndCounts()
+        try indexes.rebuild()
         state.requireWrite()
         try commit(durable: true)
     }
@@ -251,13 +210,13 @@ package final class Store {
         guard !database.isInTransaction else { return }
         try database.begin()
         state.begin()
-        checks.begin()
+        running.begin()
         unsentSums.begin()
         history.begin()
     }
 
     /// The number of commits that wrote something.
-    package private(set) var commits = 0
+    package var commits: Int { state.commits }
 
     package var isInTransaction: Bool { database.isInTransaction }
     package var lastCommitWrote: Bool { database.lastCommitWrote }
@@ -281,7 +240,10 @@ package final class Store {
             throw error
         }
         if isStateWritten { state.noteWritten() }
-        if database.lastCommitWrote { (commits, endsFeed) = (commits &+ 1, false) }
+        if database.lastCommitWrote {
+            state.noteCommit()
+            endsFeed = false
+        }
         counts.commit()
         feed?.committedTransaction()
         if isFirst {
@@ -302,14 +264,43 @@ package final class Store {
 
     private func undo() {
         state.rollback()
-        checks.rollback()
+        running.rollback()
         unsentSums.rollback()
-        ageSearch = AgeSearch()
+        pruning.rollback()
         failures.rollback()
         history.rollback()
         times.rollback()
         insertion.rollback()
         counts.rollback()
+    }
+
+    /// The number of unfolded rows at which the fold runs, so that it remains short.
+    static let foldEvery: Int64 = 512
+
+    /// Folds in a transaction of its own. It needs no flush: after a power failure it is repeated.
+    func foldNow() throws(QueueError) {
+        guard state.unfoldedRows > 0 else { return }
+        guard !isInTransaction else { return try counts.fold() }
+        do throws(QueueError) { try foldAlone() } catch {
+            // The log may have no space to grow. After a checkpoint it is reused from its start.
+            guard error.isFull, !database.isLogFresh, log.checkpoint() else { throw error }
+            try foldAlone()
+        }
+    }
+
+    private func foldAlone() throws(QueueError) {
+        try begin()
+        do throws(QueueError) {
+            try counts.fold()
+            try commit(durable: false)
+        } catch {
+            rollback()
+            throw error
+        }
+    }
+
+    package func foldIfDue() throws(QueueError) {
+        if state.unfoldedRows >= Self.foldEvery { try foldNow() }
     }
 
     // MARK: Closing

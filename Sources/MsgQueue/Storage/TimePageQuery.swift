@@ -10,7 +10,7 @@ extension PageQuery {
     /// Returns nil when an index has an entry for a message that is gone, unless `mayDiffer`.
     func placesByTime(mayDiffer: Bool = false) throws(QueueError) -> [TimePlace]? {
         guard var places = try plainPlaces(mayDiffer) else { return nil }
-        if store.times.hasTimes {
+        if pages.times.hasTimes {
             places += try timedPlaces()
             places += try unfoldedPlaces()
         }
@@ -26,10 +26,10 @@ extension PageQuery {
         guard !filter.newestFirst || page.after > 1 else { return [] }
         var places: [TimePlace] = []
         while true {
-            let sequences = try PageQuery(page, sending, store, only: only).sequences()
+            let sequences = try PageQuery(page, sending, pages, only: only).sequences()
             for sequence in sequences {
-                guard sequence < store.times.plainEnd else { return places }
-                guard let (place, isPlain) = try store.times.place(of: sequence) else {
+                guard sequence < pages.times.plainEnd else { return places }
+                guard let (place, isPlain) = try pages.times.place(of: sequence) else {
                     guard mayDiffer else { return nil }
                     continue
                 }
@@ -43,21 +43,21 @@ extension PageQuery {
 
     /// Returns the sequence number after which the plain rows of the page begin, or before it, if newest first.
     private func plainCursor() throws(QueueError) -> Int64 {
-        guard let cursor = filter.timePlace else { return filter.newestFirst ? store.times.plainEnd : 0 }
+        guard let cursor = filter.timePlace else { return filter.newestFirst ? pages.times.plainEnd : 0 }
         // The time of a damaged row may be anything. With its sequence number the pages come to an end.
-        if let (_, isPlain) = try store.times.place(of: cursor.sequence), isPlain { return cursor.sequence }
-        if filter.newestFirst { return try store.times.firstPlain(from: cursor) }
-        return try store.times.firstPlain(from: TimePlace(cursor.time, cursor.sequence.addingClamped(1))) - 1
+        if let (_, isPlain) = try pages.times.place(of: cursor.sequence), isPlain { return cursor.sequence }
+        if filter.newestFirst { return try pages.times.firstPlain(from: cursor) }
+        return try pages.times.firstPlain(from: TimePlace(cursor.time, cursor.sequence.addingClamped(1))) - 1
     }
 
     /// Returns the first rows after the cursor in an index by time.
     private func timedPlaces() throws(QueueError) -> [TimePlace] {
         let statement: Statement
         switch (filter.conversation != nil, filter.newestFirst) {
-        case (true, true): statement = try store.database.statement(Self.byTime(inConversation: true, newestFirst: true))
-        case (true, false): statement = try store.database.statement(Self.byTime(inConversation: true, newestFirst: false))
-        case (false, true): statement = try store.database.statement(Self.byTime(inConversation: false, newestFirst: true))
-        case (false, false): statement = try store.database.statement(Self.byTime(inConversation: false, newestFirst: false))
+        case (true, true): statement = try pages.database.statement(Self.byTime(inConversation: true, newestFirst: true))
+        case (true, false): statement = try pages.database.statement(Self.byTime(inConversation: true, newestFirst: false))
+        case (false, true): statement = try pages.database.statement(Self.byTime(inConversation: false, newestFirst: true))
+        case (false, false): statement = try pages.database.statement(Self.byTime(inConversation: false, newestFirst: false))
         }
         let cursor = filter.timePlace ?? (filter.newestFirst ? .end : .start)
         statement.bind(1, cursor.time)
@@ -75,12 +75,12 @@ extension PageQuery {
 
     /// Returns the rows with a `time_at` that are in no index.
     private func unfoldedPlaces() throws(QueueError) -> [TimePlace] {
-        let statement = try store.database.statement(
+        let statement = try pages.database.statement(
             """
             SELECT time_at, seq, status FROM message NOT INDEXED
             WHERE seq > ?1 AND time_at != 0 AND (?4 IS NULL OR conversation = ?4) AND \(Self.statusBit) & ?3
             """)
-        statement.bind(1, store.state.foldedThrough)
+        statement.bind(1, pages.state.foldedThrough)
         statement.bind(3, mask)
         try statement.bind(4, filter.conversation)
         var places: [TimePlace] = []

@@ -1,5 +1,5 @@
 /// A page of the queued messages that wait for a time, in the order of these times, which is read in steps.
-package struct WaitingPage {
+struct WaitingPage {
     /// The number of entries that one step reads: a few milliseconds.
     private static let step: Int64 = 5_000
     /// A step ends after bodies of so many bytes.
@@ -11,10 +11,10 @@ package struct WaitingPage {
     private let excluded: Set<Name>?
     /// The last entry that was read.
     private var place: TimePlace
-    package private(set) var rows: [Row] = []
+    private(set) var rows: [Row] = []
 
     /// Reads those that wait for a time after `now`.
-    package init(_ filter: Filter, after now: Int64, excluding excluded: Set<Name>?) {
+    init(_ filter: Filter, after now: Int64, excluding excluded: Set<Name>?) {
         (self.filter, self.now, self.excluded) = (filter, now, excluded)
         self.filter.statuses = StatusSet(.queued)
         let first = TimePlace(now, Int64.max)
@@ -22,9 +22,9 @@ package struct WaitingPage {
     }
 
     /// Runs one step. Returns false when the page is complete.
-    package mutating func step(_ store: Store, sending: Set<Int64>, damaged: (QueueError) -> Void) throws(QueueError) -> Bool {
+    mutating func step(_ pages: MessagePages, sending: Set<Int64>, damaged: (QueueError) -> Void) throws(QueueError) -> Bool {
         guard let excluded else { return false }
-        let statement = try statement(store.database)
+        let statement = try statement(pages.database)
         statement.bind(1, place.time)
         statement.bind(2, place.sequence)
         statement.bind(3, Self.step)
@@ -37,7 +37,7 @@ package struct WaitingPage {
             if !sending.contains(last.sequence), !excluded.contains(Name(statement.text(2))) { found.append(last) }
             return found.count < room
         }
-        let part = try store.rows(found[...], filter, sending: [], mayDiffer: true, bytes: Self.bytes, damaged: damaged)
+        let part = try pages.rows(found[...], filter, sending: [], mayDiffer: true, bytes: Self.bytes, damaged: damaged)
         let isCut = part.map { $0.read < found.count } ?? false
         place = isCut ? found[..<(part?.read ?? 0)].last ?? last : last
         // One that waits for `not_before`, too, is scheduled.

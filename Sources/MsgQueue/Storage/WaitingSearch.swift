@@ -1,7 +1,7 @@
 /// Counts the queued messages that wait for a time, in steps: their number is that of entries of an index. Those that are being sent do not
 /// wait.
-package struct WaitingSearch {
-    package enum Wait: Sendable, Equatable {
+struct WaitingSearch {
+    enum Wait: Sendable, Equatable {
         /// For `not_before`.
         case scheduled
         /// For the next attempt after a retryable failure. `withScheduled`: also those that wait for `not_before` as well, so that the index
@@ -18,24 +18,24 @@ package struct WaitingSearch {
     private let now: Int64
     /// The last entry that was read.
     private var (time, sequence): (Int64, Int64)
-    package private(set) var count: Int64 = 0
+    private(set) var count: Int64 = 0
     /// The first time that one of them waits for; 0: there is none.
-    package private(set) var first: Int64 = 0
+    private(set) var first: Int64 = 0
 
     /// Counts those that wait for a time after `now`.
-    package init(_ wait: Wait, after now: Int64, excluding excluded: Set<Name>) {
+    init(_ wait: Wait, after now: Int64, excluding excluded: Set<Name>) {
         (self.wait, self.excluded, self.now) = (wait, excluded, now)
         (time, sequence) = (now, Int64.max)
     }
 
     /// Runs one step. Returns false when all were counted.
-    package mutating func step(_ store: Store) throws(QueueError) -> Bool {
+    mutating func step(_ queue: QueueIndex) throws(QueueError) -> Bool {
         let statement =
             switch (wait, excluded.isEmpty) {
-            case (.scheduled, true): try store.database.statement(Self.count("not_before", "message_deferred"))
-            case (.retrying(withScheduled: true), true): try store.database.statement(Self.count("due_at", "message_due"))
-            case (.scheduled, false): try store.database.statement(Self.entries("not_before", "message_deferred", "true"))
-            case (.retrying, _): try store.database.statement(Self.entries("due_at", "message_due", "not_before <= ?4"))
+            case (.scheduled, true): try queue.database.statement(Self.count("not_before", "message_deferred"))
+            case (.retrying(withScheduled: true), true): try queue.database.statement(Self.count("due_at", "message_due"))
+            case (.scheduled, false): try queue.database.statement(Self.entries("not_before", "message_deferred", "true"))
+            case (.retrying, _): try queue.database.statement(Self.entries("due_at", "message_due", "not_before <= ?4"))
             }
         statement.bind(1, time)
         guard isInSteps else {

@@ -136,7 +136,7 @@ import Testing
         let bench = try StoreBench()
         for number in 0..<100 { try bench.add("ana", Array("the secret \(number)".utf8)) }
         try bench.transaction { store in
-            for sequence in try store.sequences(Filter(limit: 64), sending: []) {
+            for sequence in try store.pages.sequences(Filter(limit: 64), sending: []) {
                 if let row = try store.messages.row(at: sequence, .outline) { try store.messages.delete(row) }
             }
         }

@@ -55,7 +55,7 @@ import Testing
         let log = EventLog(queue.events)
         try body(queue)
         let engine = queue.engine
-        #expect(await eventually(within: 120) { engine.context.lock.withLock { !engine.context.store.isCheckDue } })
+        #expect(await eventually(within: 120) { engine.context.lock.withLock { !engine.context.store.checks.isDue } })
         try await queue.close()
         #expect(await eventually { log.hasEnded })
         return log.events.compactMap { if case .storage(let trouble?) = $0 { "\(trouble)" } else { nil } }
@@ -67,7 +67,7 @@ import Testing
         let events = try await eventsOfCheck(bench.directory.store) { queue in try queue.enqueue("new") }
         #expect(events.isEmpty)
         try bench.reopen()
-        #expect(!bench.store.isCheckDue)
+        #expect(!bench.store.checks.isDue)
     }
 
     /// Entries with the same conversation, expiry and priority need no more work than others.
@@ -87,8 +87,8 @@ import Testing
             bench.close()
             try markUnchecked(bench.directory.store)
             try bench.reopen()
-            var end = Store.CheckStep.unfinished
-            work.append(try DatabaseWork.count(bench.store) { while bench.store.isCheckDue { end = try bench.store.checkStep() } })
+            var end = StoreChecks.Step.unfinished
+            work.append(try DatabaseWork.count(bench.store) { while bench.store.checks.isDue { end = try bench.store.checks.step() } })
             #expect(end == .sound)
         }
         #expect(work[1] < 2 * work[0], "\(work)")
@@ -99,18 +99,18 @@ import Testing
             let bench = try filled()
             try markUnchecked(bench.directory.store)
             try bench.reopen()
-            #expect(bench.store.isCheckDue)
+            #expect(bench.store.checks.isDue)
             try bench.add("ana", [1])
-            #expect(try bench.store.checkStep() == .unfinished)
+            #expect(try bench.store.checks.step() == .unfinished)
             try bench.reopen(clean: clean)
-            #expect(bench.store.isCheckDue)
-            while bench.store.isCheckDue {
-                let step = try bench.store.checkStep()
-                #expect(step == (bench.store.isCheckDue ? .unfinished : .sound))
+            #expect(bench.store.checks.isDue)
+            while bench.store.checks.isDue {
+                let step = try bench.store.checks.step()
+                #expect(step == (bench.store.checks.isDue ? .unfinished : .sound))
             }
             try bench.add("ana", [1])
             try bench.reopen(clean: false)
-            #expect(!bench.store.isCheckDue)
+            #expect(!bench.store.checks.isDue)
         }
     }
 
@@ -214,9 +214,9 @@ import Testing
         try markUnchecked(bench.directory.store)
         try bench.reopen()
         var random = SeededGenerator(seed)
-        while bench.store.isCheckDue {
-            let step = try bench.store.checkStep()
-            #expect(step == (bench.store.isCheckDue ? .unfinished : .sound))
+        while bench.store.checks.isDue {
+            let step = try bench.store.checks.step()
+            #expect(step == (bench.store.checks.isDue ? .unfinished : .sound))
             for _ in 0..<10 {
                 let sequence = Int64(random.next() % 3_000) + 1
                 guard let row = try bench.row(sequence, .none) else { continue }
@@ -264,9 +264,9 @@ import Testing
             try markUnchecked(bench.directory.store)
             try bench.reopen()
             var random = SeededGenerator(7)
-            var end = Store.CheckStep.unfinished
-            while bench.store.isCheckDue {
-                end = try bench.store.checkStep()
+            var end = StoreChecks.Step.unfinished
+            while bench.store.checks.isDue {
+                end = try bench.store.checks.step()
                 let isRolledBack = random.chance(30)
                 let row = try bench.row(random.int64(1...20_000), .none)
                 do {

@@ -99,7 +99,7 @@ import Testing
         for newestFirst in [true, false] {
             var filter = Filter()
             (filter.order, filter.afterTime, filter.newestFirst) = (.time, newestFirst ? bench.now + 1 : 1, newestFirst)
-            #expect(try bench.store.page(filter, sending: []) { _ in }.count == 4)
+            #expect(try bench.store.pages.page(filter, sending: []) { _ in }.count == 4)
         }
     }
 

@@ -75,7 +75,7 @@ import Testing
                 if let row = try pick(StoredStatus.allCases) { try store.messages.delete(row) }
             case 10: try store.counts.fold()
             default:
-                _ = try store.prune(keepCount: 12, keepSince: nil, forgetBefore: 0, now: bench.now, damaged: { _ in })
+                _ = try store.pruning.prune(keepCount: 12, keepSince: nil, forgetBefore: 0, now: bench.now, damaged: { _ in })
             }
         }
 
@@ -89,7 +89,7 @@ import Testing
             var found: [Int64] = []
             var filter = Filter(conversation: conversation?.text, statuses: statuses, limit: limit, newestFirst: newestFirst)
             while true {
-                let page = try bench.store.page(filter, sending: sending) { Issue.record("damaged: \($0.detail)") }
+                let page = try bench.store.pages.page(filter, sending: sending) { Issue.record("damaged: \($0.detail)") }
                 found += page.map(\.sequence)
                 guard let last = page.last, page.count == limit else { break }
                 filter.after = last.sequence
@@ -166,7 +166,7 @@ import Testing
                 for _ in 0..<5 { try scene.change() }
             }
             _ = try scene.bench.transaction {
-                try $0.prune(keepCount: nil, keepSince: nil, forgetBefore: 0, now: scene.bench.now, damaged: { _ in })
+                try $0.pruning.prune(keepCount: nil, keepSince: nil, forgetBefore: 0, now: scene.bench.now, damaged: { _ in })
             }
             steps += 1
             try scene.check()

@@ -31,7 +31,7 @@ import Testing
     }
 
     private func page(_ bench: StoreBench, _ filter: Filter, _ sending: Set<Int64>) throws -> [Row] {
-        try bench.store.page(filter, sending: sending) { Issue.record("damaged: \($0)") }
+        try bench.store.pages.page(filter, sending: sending) { Issue.record("damaged: \($0)") }
     }
 
     @Test(arguments: 1...4)
@@ -100,7 +100,7 @@ import Testing
         do { try PlainDatabase(bench.directory.store).rows("UPDATE message SET body = x'02' WHERE seq = 2") }
         try bench.reopen()
         var errors: [QueueError] = []
-        let rows = try bench.store.page(Filter(), sending: []) { errors.append($0) }
+        let rows = try bench.store.pages.page(Filter(), sending: []) { errors.append($0) }
         // Left out, or shown as damaged: never as if it were whole.
         #expect(rows.filter { $0.sequence == 2 }.allSatisfy { $0.damage != nil })
         #expect(rows.map(\.sequence).filter { $0 != 2 } == [1, 3])

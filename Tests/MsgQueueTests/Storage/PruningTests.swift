@@ -6,10 +6,10 @@ import Testing
 @Suite struct PruningTests {
     /// Prunes until nothing is due, and returns the number of steps.
     @discardableResult
-    private func prune(_ bench: StoreBench, since: Int64, limit: Int = Store.pruneLimit) throws -> (steps: Int, oldest: Int64?) {
+    private func prune(_ bench: StoreBench, since: Int64, limit: Int = Pruning.limit) throws -> (steps: Int, oldest: Int64?) {
         for steps in 1...1_000 {
             let step = try bench.transaction {
-                try $0.prune(keepCount: nil, keepSince: since, forgetBefore: 0, now: bench.now, limit: limit, damaged: { _ in })
+                try $0.pruning.prune(keepCount: nil, keepSince: since, forgetBefore: 0, now: bench.now, limit: limit, damaged: { _ in })
             }
             if case .finished(let oldest) = step { return (steps, oldest) }
         }
@@ -45,7 +45,7 @@ import Testing
                 }
             }
             let since = bench.now - random.int64(0...2_000)
-            let (_, oldest) = try prune(bench, since: since, limit: random.int(4...Store.pruneLimit))
+            let (_, oldest) = try prune(bench, since: since, limit: random.int(4...Pruning.limit))
             sentAt = sentAt.filter { $0.value >= since }
             let left = try bench.rows("SELECT seq FROM message WHERE status = 2 ORDER BY seq").compactMap { Int64($0[0] ?? "") }
             #expect(left == sentAt.keys.sorted())
@@ -61,9 +61,9 @@ import Testing
         var random = SeededGenerator(seed)
         let keep = random.int64(0...60)
         let deletes = seed % 2 == 0
-        func prune(_ limit: Int) throws -> Store.PruneStep {
+        func prune(_ limit: Int) throws -> Pruning.Step {
             try bench.transaction {
-                try $0.prune(
+                try $0.pruning.prune(
                     keepCount: keep, keepSince: seed % 3 == 0 ? 1 : nil, forgetBefore: 0, now: bench.now, limit: limit,
                     damaged: { Issue.record("\($0)") })
             }
@@ -93,7 +93,7 @@ import Testing
             if random.int(0...5) == 0 {
                 // What a transaction that is rolled back has removed is still there.
                 try bench.store.begin()
-                _ = try bench.store.pruneExcess(keepCount: keep, now: bench.now, limit: 5) { Issue.record("\($0)") }
+                _ = try bench.store.pruning.pruneExcess(keepCount: keep, now: bench.now, limit: 5) { Issue.record("\($0)") }
                 bench.store.rollback()
             }
         }

@@ -17,9 +17,9 @@ import Testing
     /// Runs all steps, with `change` between them; false: the indexes differ.
     private func compare(_ store: Store, _ change: () throws -> Void = {}) throws -> (fits: Bool, steps: Int) {
         var steps = 0
-        while !store.areIndexesCompared {
+        while !store.checks.areIndexesCompared {
             steps += 1
-            guard store.compareIndexes() == nil else { return (false, steps) }
+            guard store.checks.compareIndexes() == nil else { return (false, steps) }
             try change()
         }
         return (true, steps)
@@ -31,7 +31,7 @@ import Testing
         #expect(result.fits)
         // Two indexes, 2,000 entries at a time; the conversations and their index in the last step or after it.
         #expect((10...12).contains(result.steps), "\(result.steps)")
-        #expect(bench.store.compareIndexes() == nil, "nothing is left to compare")
+        #expect(bench.store.checks.compareIndexes() == nil, "nothing is left to compare")
     }
 
     @Test func F8_D10_a_step_does_not_read_a_long_conversation_from_its_start() throws {
@@ -40,9 +40,9 @@ import Testing
         bench.close()
         try bench.reopen()
         var steps: [Int] = []
-        while !bench.store.areIndexesCompared {
+        while !bench.store.checks.areIndexesCompared {
             var fits = false
-            steps.append(DatabaseWork.count(bench.store) { fits = bench.store.compareIndexes() == nil })
+            steps.append(DatabaseWork.count(bench.store) { fits = bench.store.checks.compareIndexes() == nil })
             #expect(fits)
         }
         #expect(steps.count > 20)

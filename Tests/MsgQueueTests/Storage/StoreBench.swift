@@ -125,12 +125,12 @@ extension Store {
         var filter = Filter(conversation: conversation?.text, statuses: [StatusSet(.queued), StatusSet(.failed)], withoutBodies: true)
         var removed = 0
         while true {
-            let found = try sequences(filter, sending: sending)
+            let found = try pages.sequences(filter, sending: sending)
             guard let last = found.last else { break }
             for row in try found.compactMap({ try messages.row(at: $0, .outline) }) { try messages.delete(row) }
             (filter.after, removed) = (last, removed + found.count)
         }
-        if removed > 0 { try checkCleared(conversation) }
+        if removed > 0 { try indexes.checkCleared(conversation) }
         return removed
     }
 }

@@ -186,10 +186,10 @@ import Testing
             #expect(try bench.store.differences() == [])
         }
         let filter = Filter(statuses: .all, limit: 1_000, order: .time)
-        #expect(try bench.store.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == Array(1...600))
+        #expect(try bench.store.pages.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == Array(1...600))
         try bench.reopen(clean: false)
         #expect(try bench.store.differences() == [])
-        #expect(try bench.store.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == Array(1...600))
+        #expect(try bench.store.pages.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == Array(1...600))
     }
 
     @Test func H11_a_time_that_is_not_stored_stays_as_it_was() throws {
@@ -228,6 +228,6 @@ import Testing
         try bench.reopen()
         #expect(try bench.store.differences() == [])
         let filter = Filter(conversation: "a", statuses: .all, order: .time)
-        #expect(try bench.store.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == [6, 1, 3, 4, 2, 5, 7, 8])
+        #expect(try bench.store.pages.page(filter, sending: [], damaged: { _ in }).map(\.sequence) == [6, 1, 3, 4, 2, 5, 7, 8])
     }
 }

@@ -1,15 +1,29 @@
 /// The list of conversations.
-extension Store {
+final class ConversationList {
+    private let database: Database
+    private let state: StateRow
+    private let times: TimeIndex
+    private let counts: ConversationCounts
+    private let messages: MessageTable
+    private let pages: MessagePages
+    private let titles: Titles
+    private var pageEnds = PageEnds()
+
+    init(_ messages: MessageTable, _ pages: MessagePages, _ titles: Titles) {
+        (database, state, times, counts) = (messages.database, messages.state, messages.times, messages.counts)
+        (self.messages, self.pages, self.titles) = (messages, pages, titles)
+    }
+
     /// A conversation with its newest message by time.
-    package struct Outline {
-        package let name: Name
-        package let counts: Counts
-        package let last: Row
-        package let title: String?
+    struct Outline {
+        let name: Name
+        let counts: Counts
+        let last: Row
+        let title: String?
     }
 
     /// The order of the conversations, and the last one before the page.
-    package enum OutlinePage {
+    enum Page {
         /// In the order of their highest sequence numbers, those before this one; 0: from the first.
         case bySequence(before: Int64)
         /// In the order of their newest messages by time, those before this place; nil: from the first.
@@ -18,7 +32,7 @@ extension Store {
 
     /// Returns conversations with their newest messages by time, newest first. Only the last page has fewer than `limit`. A damaged newest
     /// message contains only what can be read of it, and is also passed to `damaged`.
-    package func conversations(_ page: OutlinePage, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
+    func page(_ page: Page, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
         try counts.write()
         var page = page
         if case .bySequence(let before) = page, before != 0 { page = .bySequence(before: try highestSequence(forNewest: before)) }
@@ -27,10 +41,10 @@ extension Store {
     }
 
     /// Returns one conversation; nil: it has no messages.
-    package func outline(of name: Name, damaged: (QueueError) -> Void) throws(QueueError) -> Outline? {
+    func outline(of name: Name, damaged: (QueueError) -> Void) throws(QueueError) -> Outline? {
         let newest = Filter(
             conversation: name.text, statuses: .all, limit: 1, newestFirst: true, withoutBodies: true, order: .time)
-        guard let last = try page(newest, sending: [], damaged: damaged).first else { return nil }
+        guard let last = try pages.page(newest, sending: [], damaged: damaged).first else { return nil }
         return Outline(name: name, counts: try counts.counts(of: name), last: last, title: try titles.title(of: name))
     }
 
@@ -62,7 +76,7 @@ extension Store {
 
     /// Returns nil when the table names a newest message that is gone, unless `mayDiffer`. The row of this conversation is then corrected.
     private func readConversations(
-        _ page: OutlinePage, _ limit: Int, mayDiffer: Bool = false, _ damaged: (QueueError) -> Void
+        _ page: Page, _ limit: Int, mayDiffer: Bool = false, _ damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Outline]? {
         let fresh = try newestUnfolded()
         var outlines: [Outline] = []

@@ -1,36 +1,21 @@
-/// Transactions of the maintenance.
-extension Store {
-    /// The number of unfolded rows at which the fold runs, so that it remains short.
-    static let foldEvery: Int64 = 512
+/// Rebuilds what is derived from the messages, some of which may be damaged. Inside the caller's transaction.
+final class IndexMaintenance {
+    private let database: Database
+    private let state: StateRow
+    private let times: TimeIndex
+    private let history: HistoryIndex
+    private let failures: FailureIndex
+    private let counts: ConversationCounts
+    private let unsentSums: UnsentSumsIndex
+    private let checks: RunningChecks
 
-    /// Folds in a transaction of its own. It needs no flush: after a power failure it is repeated.
-    func foldNow() throws(QueueError) {
-        guard state.unfoldedRows > 0 else { return }
-        guard !isInTransaction else { return try counts.fold() }
-        do throws(QueueError) { try foldAlone() } catch {
-            // The log may have no space to grow. After a checkpoint it is reused from its start.
-            guard error.isFull, !database.isLogFresh, log.checkpoint() else { throw error }
-            try foldAlone()
-        }
-    }
-
-    private func foldAlone() throws(QueueError) {
-        try begin()
-        do throws(QueueError) {
-            try counts.fold()
-            try commit(durable: false)
-        } catch {
-            rollback()
-            throw error
-        }
-    }
-
-    package func foldIfDue() throws(QueueError) {
-        if state.unfoldedRows >= Self.foldEvery { try foldNow() }
+    init(_ messages: MessageTable, _ checks: RunningChecks) {
+        (database, state, times, history) = (messages.database, messages.state, messages.times, messages.history)
+        (failures, counts, unsentSums, self.checks) = (messages.failures, messages.counts, messages.unsentSums, checks)
     }
 
     /// Rebuilds the indexes and all counts from the messages, some of which may be damaged. Inside the caller's transaction.
-    func rebuildIndexesAndCounts() throws(QueueError) {
+    func rebuild() throws(QueueError) {
         try database.execute("REINDEX")
         try convertTypes()
         try database.execute("UPDATE message SET indexed = 1 WHERE indexed != 1")
@@ -62,12 +47,30 @@ extension Store {
         try statement.bind(1, conversation?.text)
         let left = try statement.first { () throws(QueueError) in (0..<3).map { Int64(statement.double($0)) } } ?? [0, 0, 0]
         let found = try conversation.map { name throws(QueueError) in try counts.counts(of: name) } ?? counts.totals
-        guard [found.queued, found.failed, found.unsentBytes] == left else { return try rebuildIndexesAndCounts() }
+        guard [found.queued, found.failed, found.unsentBytes] == left else { return try rebuild() }
         guard conversation == nil else { return }
         // A wrong count of one conversation may hide one of another.
         let sum = try database.statement(
             "SELECT count(*) FROM conversation WHERE queued < 0 OR failed < 0 OR unsent_bytes < 0 OR queued + failed > ?1")
         sum.bind(1, left[0] + left[1])
-        if try sum.first({ () throws(QueueError) in sum.int(0) }) ?? 0 > 0 { try rebuildIndexesAndCounts() }
+        if try sum.first({ () throws(QueueError) in sum.int(0) }) ?? 0 > 0 { try rebuild() }
+    }
+
+    /// Writes the values of all rows with the types of their columns, so that their index entries agree with them. Also writes the names of conversations as they are read if they are not
+    /// valid UTF-8, so that their messages are found by these names.
+    private func convertTypes() throws(QueueError) {
+        try database.execute(ColumnTypes.convertAll.text)
+        let names = try database.statement("SELECT seq, conversation FROM message NOT INDEXED")
+        var damaged: [(sequence: Int64, name: String)] = []
+        try names.forEach { () throws(QueueError) in
+            if names.validText(1) == nil { damaged.append((names.int(0), names.text(1))) }
+            return true
+        }
+        let update = try database.statement("UPDATE message SET conversation = ?2 WHERE seq = ?1")
+        for (sequence, name) in damaged {
+            update.bind(1, sequence)
+            try update.bind(2, name)
+            try update.run()
+        }
     }
 }
