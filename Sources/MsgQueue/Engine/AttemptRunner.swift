@@ -342,7 +342,9 @@ final class AttemptRunner {
                 "attempt \(token) timed out; only a success counts now, and only if the message was not edited or attempted again")
         }
         try transactions.counting(1) { () throws(QueueError) in
-            try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in try store.messages.update(row, to: progress) }
+            try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in
+                try store.messages.update(row, to: progress)
+            }
         }
         writes.perform(context.core.lateSuccessSaved(token, row, progress, now))
     }

@@ -67,7 +67,8 @@ final class FailedMessages {
                 guard let row = try failedRow(sequence), !search.paused.contains(row.conversation), !isBeingRemoved(row),
                     row.bodySize <= context.options.limitBody
                 else { continue }
-                try store.messages.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
+                try store.messages.update(
+                    row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
                 rows.append(row)
             }
         }

@@ -139,7 +139,8 @@ final class Insertion {
                         }
                     }
                     var batch = StoredBatch(
-                        command.drafts, first: store.state.lastSequence + 1, now: now.wall, bits: idBits, failures: command.addition?.failures)
+                        command.drafts, first: store.state.lastSequence + 1, now: now.wall, bits: idBits,
+                        failures: command.addition?.failures)
                     try command.drafts.forEach { place, draft throws(QueueError) in
                         if let failure = command.addition?.failures[place] {
                             try insertFailed(draft, failure, now)

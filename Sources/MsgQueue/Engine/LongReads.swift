@@ -12,7 +12,9 @@ package struct LongReads {
         defer { engine.context.lock.withLock { engine.context.store.checks.endRequest() } }
         while true {
             guard !isCancelled() else { throw QueueError(.closed, "the check was cancelled") }
-            if let report = try engine.reading({ () throws(QueueError) in try engine.context.store.checks.requestedStep() }) { return report }
+            if let report = try engine.reading({ () throws(QueueError) in try engine.context.store.checks.requestedStep() }) {
+                return report
+            }
             // Let threads that wait for the lock run first.
             usleep(500)
         }

@@ -359,7 +359,8 @@ final class PendingWrites {
         let row: Row
         do throws(QueueError) {
             // The record of an attempt in flight has no checksum: ignore it if the message's status does not fit.
-            guard let found = try store.messages.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
+            guard let found = try store.messages.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending)
+            else {
                 return try store.attempts.removeInFlight(attempt.sequence)
             }
             row = found

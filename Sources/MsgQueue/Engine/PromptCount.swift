@@ -108,7 +108,8 @@ final class PromptCount {
             return []
         }
         return context.core.promptCounted(
-            prompt(found, work, try oldest(now)), work.version, changesAt: changesAt(work, now, try store.queue.nextScheduled(after: now.wall)),
+            prompt(found, work, try oldest(now)), work.version,
+            changesAt: changesAt(work, now, try store.queue.nextScheduled(after: now.wall)),
             work: duration, now)
     }
 
@@ -165,7 +166,9 @@ final class PromptCount {
             let counts = try store.counts.counts(of: name)
             if expected(counts, store.unsentSums.sums.part(of: name)).isEmpty, hasUnsent(counts) { work.conversations -= 1 }
         } else if let name = work.unfolded.popLast() {
-            if hasUnsent(try store.counts.counts(of: name)), !hasUnsent(try store.counts.folded(of: name) ?? Counts()) { work.conversations += 1 }
+            if hasUnsent(try store.counts.counts(of: name)), !hasUnsent(try store.counts.folded(of: name) ?? Counts()) {
+                work.conversations += 1
+            }
         } else {
             let (count, last) = try store.counts.conversationsUnsent(
                 after: work.countedThrough, includesFailed: includesFailed, limit: Self.conversationPage)
@@ -325,7 +328,9 @@ final class PromptCount {
         var reach = Scheduler.Reach()
         while searched < Self.mostSearched {
             let messages = try read(after)
-            if let first = context.core.scheduler.sentByYes(messages, &reach, now).first { return try store.messages.createdAt(first.head.sequence) }
+            if let first = context.core.scheduler.sentByYes(messages, &reach, now).first {
+                return try store.messages.createdAt(first.head.sequence)
+            }
             guard messages.count == Self.page, let last = messages.last?.head.sequence else { return nil }
             (after, searched) = (last, searched + messages.count)
         }

@@ -130,7 +130,9 @@ final class QueueReader {
         var statistics = context.core.statistics.snapshot(ports.moment)
         (statistics.fileBytes, statistics.freeBytes) = try store.space.fileSizes()
         statistics.oldestQueuedAt =
-            try store.queue.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in try store.messages.createdAt(found.head.sequence) } ?? 0
+            try store.queue.queued(after: 0, limit: 1).first.flatMap { found throws(QueueError) in
+                try store.messages.createdAt(found.head.sequence)
+            } ?? 0
         return (statistics, writes.counts)
     }
 }

@@ -7,7 +7,9 @@ extension QueueReader {
         let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
         var wait = context.core.scheduler.wait(
             queued: store.counts.totals.queued, hasStart: context.hasStart, queuedIn: { drains.left(of: $0).queued }, now)
-        if store.counts.totals.queued > 0, context.core.scheduler.needsSample(wait) { wait = context.core.scheduler.wait(wait, sample(nil), now) }
+        if store.counts.totals.queued > 0, context.core.scheduler.needsSample(wait) {
+            wait = context.core.scheduler.wait(wait, sample(nil), now)
+        }
         return QueueState(
             network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
             isPaused: context.core.scheduler.isPaused,
@@ -30,7 +32,8 @@ extension QueueReader {
     /// Returns one line of text about the queue or one conversation of it.
     func banner(_ conversation: String?) throws(QueueError) -> String {
         let name = conversation.map { Name($0) }
-        let counts = try name.map { name throws(QueueError) in writes.withSending(try store.counts.counts(of: name), name) } ?? writes.counts
+        let counts =
+            try name.map { name throws(QueueError) in writes.withSending(try store.counts.counts(of: name), name) } ?? writes.counts
         var facts = facts(counts, name, ports.moment)
         facts.underWay = underWay(counts, name, ports.moment)
         return Words.banner(facts)

@@ -19,7 +19,9 @@ extension QueueReader {
         return message
     }
 
-    private func continues(_ row: Row, _ answer: Explainer<QueueIndex>.Answer, _ explainer: Explainer<QueueIndex>) throws(QueueError) -> Bool {
+    private func continues(_ row: Row, _ answer: Explainer<QueueIndex>.Answer, _ explainer: Explainer<QueueIndex>) throws(QueueError)
+        -> Bool
+    {
         // A failed message that was put back has all of its retries again.
         let hasOutcome = row.progress.retriesUsed > 0 && !context.core.scheduler.isForced(row.sequence)
         var holder: Wait?

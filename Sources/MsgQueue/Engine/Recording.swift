@@ -91,7 +91,9 @@ final class Recording {
             if isRepeated { try store.log.reserveSpace(for: plan.space) }
             isRepeated = true
             if plan.count >= MessageInsertion.bulkThreshold { try store.insertion.beginBulk() }
-            let batch = StoredBatch(drafts, first: store.state.lastSequence + 1, now: now.wall, bits: idBits) { plan.results[$0] == .stored }
+            let batch = StoredBatch(drafts, first: store.state.lastSequence + 1, now: now.wall, bits: idBits) {
+                plan.results[$0] == .stored
+            }
             try drafts.forEach { index, draft throws(QueueError) in
                 if plan.results[index] == .stored { _ = try store.insertion.record(draft, now: now.wall, random: idBits.next()) }
             }

@@ -163,7 +163,8 @@ final class Removals {
                 guard bytes < Self.bytesPerStep, rows.isEmpty || context.ports.mono() < end else { break }
                 last = sequence
                 // Found without checking its checksums, so that a damaged message can be deleted.
-                guard let row = try store.messages.row(at: sequence, .outline), target.includes(row.progress.status), !sending.contains(sequence)
+                guard let row = try store.messages.row(at: sequence, .outline), target.includes(row.progress.status),
+                    !sending.contains(sequence)
                 else {
                     continue
                 }

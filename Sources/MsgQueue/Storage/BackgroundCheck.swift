@@ -102,7 +102,8 @@ struct BackgroundCheck {
         // In place, because a copy of its list for each change would take time.
         derived = nil
         defer { derived = check }
-        try check.step(messages.database, DerivedCheck.Bounds(folded: messages.state.foldedThrough, historyAfter: messages.history.start), isTimeLeft)
+        try check.step(
+            messages.database, DerivedCheck.Bounds(folded: messages.state.foldedThrough, historyAfter: messages.history.start), isTimeLeft)
         if check.isDone { stage = .done }
     }
 

@@ -253,7 +253,8 @@ final class MessageRows {
     private func read(_ statement: Statement) -> Found {
         let fields = Fields<MessageColumn>(statement)
         let sequence = fields.int(.seq)
-        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? reader.messages.read(fields, .whole, ofAnyType: true) else {
+        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? reader.messages.read(fields, .whole, ofAnyType: true)
+        else {
             return .damaged(sequence)
         }
         return .whole(row)

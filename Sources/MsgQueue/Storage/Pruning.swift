@@ -196,7 +196,8 @@ final class Pruning {
     /// Returns the row of a message that is to be removed. A damaged one has only an outline, and `damage`.
     private func removable(_ sequence: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) -> Row? {
         do throws(QueueError) {
-            guard let row = try messages.row(at: sequence, .none), let status = StoredStatus(row.progress.status, isReceived: row.isReceived),
+            guard let row = try messages.row(at: sequence, .none),
+                let status = StoredStatus(row.progress.status, isReceived: row.isReceived),
                 StoredStatus.prunable.contains(status)
             else {
                 throw QueueError(.corrupt, "the index of the history does not agree with message \(sequence)", isIndex: true)

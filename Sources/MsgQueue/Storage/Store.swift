@@ -152,7 +152,9 @@ package final class Store {
         try begin()
         for attempt in try attempts.interrupted() {
             do throws(QueueError) {
-                guard let row = try messages.row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else { continue }
+                guard let row = try messages.row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else {
+                    continue
+                }
                 let number = row.progress.attempts &+ 1
                 try outcomes.end(
                     row,

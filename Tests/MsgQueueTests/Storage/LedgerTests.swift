@@ -47,7 +47,9 @@ import Testing
                 number: number, startedAt: 1, duration: nil, result: .unknown, kind: .unknown, code: 0, text: "", arrival: .perhaps)
         }
         try bench.transaction { store in
-            for number in UInt32(1)...1_010 { try store.outcomes.write([7, 20].contains(number) ? interrupted(number) : line(number), of: 1) }
+            for number in UInt32(1)...1_010 {
+                try store.outcomes.write([7, 20].contains(number) ? interrupted(number) : line(number), of: 1)
+            }
         }
         #expect(try bench.store.attempts.list(of: row).map(\.number) == [1, 2, 3, 4, 20] + Array(951...1_010))
         // A store of an earlier build may have more.

@@ -146,7 +146,9 @@ import Testing
                     try store.messages.update(row, to: progress)
                 }
                 if let row = try store.messages.row(at: 9, .none) {
-                    try ([1, 2] as [UInt8]).withUnsafeBytes { try store.messages.replaceContent(of: row, by: MessageChange(body: $0), now: 7) }
+                    try ([1, 2] as [UInt8]).withUnsafeBytes {
+                        try store.messages.replaceContent(of: row, by: MessageChange(body: $0), now: 7)
+                    }
                 }
             }
         }

@@ -131,7 +131,8 @@ import Testing
         defer { store.close() }
         var found = Set<String>()
         for id in ids {
-            guard let sequence = try? store.reader.messages.sequence(of: id), let row = try? store.reader.messages.row(at: sequence, .whole) else {
+            guard let sequence = try? store.reader.messages.sequence(of: id), let row = try? store.reader.messages.row(at: sequence, .whole)
+            else {
                 continue
             }
             if row.id == id { found.insert(id) }

@@ -13,7 +13,9 @@ import Testing
         }
     }
 
-    private func replaceable(_ bench: StoreBench, _ row: Row) throws -> Row? { try bench.store.messages.replaceable(row.sequence, "k", "a") }
+    private func replaceable(_ bench: StoreBench, _ row: Row) throws -> Row? {
+        try bench.store.messages.replaceable(row.sequence, "k", "a")
+    }
 
     /// Small bodies and those of `large_body`, before and after a fold.
     @Test(arguments: [false, true], [(10, 20), (10, 5_000), (5_000, 10), (5_000, 6_000)])
