@@ -133,7 +133,7 @@ struct RandomScript {
             guard let sequence = messages[id]?.sequence else { return false }
             let (context, store) = (engine.context, engine.context.store)
             return context.lock.withLock {
-                guard let row = try? store.row(at: sequence, .none) else { return false }
+                guard let row = try? store.messages.row(at: sequence, .none) else { return false }
                 return (try? store.attempts.wasInterrupted(row)) ?? false
             }
         }

@@ -34,7 +34,7 @@ import Testing
             let borrowed = BorrowedDraft(
                 id: draft.id, conversation: draft.conversation, body: UnsafeRawBufferPointer(memory[number]), metadata: draft.metadata,
                 notBefore: 0, expiresAt: 0, unmeteredOnly: false)
-            rows.append(try bench.store.insert(borrowed, now: bench.now, random: UInt64(number)))
+            rows.append(try bench.store.insertion.insert(borrowed, now: bench.now, random: UInt64(number)))
         }
         try bench.store.insertion.endBulk()
         return rows

@@ -117,7 +117,7 @@ import Testing
     private func steps(_ bench: StoreBench, _ filter: Filter, between: (Int) throws -> Void = { _ in }) throws -> [[Row]] {
         var (page, steps) = (PageSteps(filter), [[Row]]())
         repeat {
-            steps.append(try page.step(bench.store, sending: []) { Issue.record("damaged: \($0)") })
+            steps.append(try page.step(bench.store.pages, sending: []) { Issue.record("damaged: \($0)") })
             try between(steps.count)
         } while !page.isComplete
         return steps

@@ -49,7 +49,7 @@ import Testing
             let statement = try store.database.statement(
                 "INSERT INTO message(indexed, \(MessageColumn.self)) VALUES(1, \(parameters: MessageColumn.self))")
             row.progress.bind(to: Fields(statement))
-            let isInserted = try Array("the body".utf8).withUnsafeBytes { try store.insert(row, $0, statement) }
+            let isInserted = try Array("the body".utf8).withUnsafeBytes { try store.insertion.insert(row, $0, statement) }
             #expect(isInserted)
         }
     }
@@ -243,7 +243,7 @@ import Testing
         try bench.transaction { try $0.messages.update(row, to: sent) }
         let stored = try #require(try bench.row(1))
         let resolution = OutcomeRule.recover(number: 2, startedAt: 1, of: sent, holdInterrupted: false, maxRetries: 9)
-        #expect(refusal { try bench.transaction { try $0.end(stored, resolution) } } == .internal)
+        #expect(refusal { try bench.transaction { try $0.outcomes.end(stored, resolution) } } == .internal)
         #expect(try bench.row(1)?.progress == sent)
     }
 

@@ -38,7 +38,7 @@ import Testing
                     case 2:
                         (progress.status, progress.attempts) = (.failed, 2)
                         for number in [UInt32(1), 2] {
-                            try store.write(
+                            try store.outcomes.write(
                                 Attempt(
                                     number: number, startedAt: 5, duration: 3, result: .rejected, kind: .rejected, code: 400, text: "no",
                                     arrival: .no), of: row.sequence)

@@ -25,7 +25,7 @@ import Testing
         let old = try bench.transaction { _ in try insert(bench, "k", [UInt8](repeating: 1, count: sizes.0)) }
         try bench.transaction { store in
             if isFolded { try store.counts.fold() }
-            try store.write(
+            try store.outcomes.write(
                 Attempt(number: 1, startedAt: 1, duration: 1, result: .retry, kind: .server, code: 1, text: "", arrival: .no),
                 of: old.sequence)
         }
@@ -55,7 +55,7 @@ import Testing
         let rows = try bench.transaction { _ in try (0..<100).map { try insert(bench, "k\($0)", [1]) } }
         try bench.store.foldNow()
         try bench.transaction { store in
-            if isInBulk { store.bulk = BulkInsertion() }
+            if isInBulk { store.insertion.bulk = BulkInsertion() }
             for row in rows.prefix(2) {
                 for _ in 0..<3 { _ = try bench.insert("b", [2]) }
                 _ = try insert(bench, row.replaceKey, [2], replacing: row)
