@@ -90,7 +90,7 @@ package struct Options: Sendable, Equatable {
     package var limitMetadata: Int64 = 64 << 10
     /// What an enqueue does when a limit of messages, bytes or file bytes would be exceeded.
     package var onFull: OnFull = .refuse
-    /// The maximum size of the store's files in bytes; 0: no limit. See `Store.fileUse`.
+    /// The maximum size of the store's files in bytes; 0: no limit. See `DiskSpace.use`.
     package var limitFileBytes: Int64 = 0
 
     /// The most attempts that begin in a second: more than 0, at most 1,000,000; 0: no limit.
