@@ -23,7 +23,7 @@ struct Layout {
         version: 3, objects: Schema.objects,
         upgrades: [2: Upgrade(statements: Schema.additionsOf3, objects: Schema.objectsOf3)])
 
-    /// The first layout whose messages have times of their own (`Store.arrangeTimes`).
+    /// The first layout whose messages have times of their own (`TimeIndex.arrange`).
     static let withTimes: Int64 = 3
     /// The first layout with the index of failures (`Store.rebuildFailures`).
     static let withFailures: Int64 = 3

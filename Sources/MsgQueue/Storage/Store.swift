@@ -147,26 +147,6 @@ package final class Store {
         try commit(durable: true)
     }
 
-    /// Performs the writes that end interrupted attempts, and rolls them back.
-    func dryRunRecovery() throws(QueueError) {
-        try begin()
-        for attempt in try attempts.interrupted() {
-            do throws(QueueError) {
-                guard let row = try messages.row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else {
-                    continue
-                }
-                let number = row.progress.attempts &+ 1
-                try outcomes.end(
-                    row,
-                    OutcomeRule.recover(
-                        number: number, startedAt: max(attempt.startedAt, 0), of: row.progress, holdInterrupted: false, maxRetries: 1000))
-            } catch {
-                guard error.code == .corrupt, !error.isIndex else { throw error }
-            }
-        }
-        rollback()
-    }
-
     /// Rebuilds the indexes after a statement found one that does not match the table. Returns false when that fails.
     package func rebuildIndexes() -> Bool {
         guard !isInTransaction, !isPoisoned else { return false }

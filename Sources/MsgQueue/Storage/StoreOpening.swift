@@ -64,16 +64,36 @@ struct StoreOpening {
             _ = try store.queue.conversationsWithFailures()
             _ = try store.queue.hasPriorities()
             _ = try store.queue.queued(after: 0, limit: 1)
-            do throws(QueueError) { try store.dryRunRecovery() } catch {
+            do throws(QueueError) { try dryRunRecovery(store) } catch {
                 guard error.isIndex else { throw error }
                 store.rollback()
                 guard store.rebuildIndexes() else { throw error }
-                try store.dryRunRecovery()
+                try dryRunRecovery(store)
             }
         } catch {
             store.rollback()
             throw error.code == .internal ? QueueError(.corrupt, "\(lock.path) is damaged: \(error.detail)") : error
         }
+    }
+
+    /// Performs the writes that end interrupted attempts, and rolls them back.
+    private static func dryRunRecovery(_ store: Store) throws(QueueError) {
+        try store.begin()
+        for attempt in try store.attempts.interrupted() {
+            do throws(QueueError) {
+                guard let row = try store.messages.row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else {
+                    continue
+                }
+                let number = row.progress.attempts &+ 1
+                try store.outcomes.end(
+                    row,
+                    OutcomeRule.recover(
+                        number: number, startedAt: max(attempt.startedAt, 0), of: row.progress, holdInterrupted: false, maxRetries: 1000))
+            } catch {
+                guard error.code == .corrupt, !error.isIndex else { throw error }
+            }
+        }
+        store.rollback()
     }
 
     private static func acquireLock(_ path: String, _ options: Options) throws(QueueError) -> StoreLock {
