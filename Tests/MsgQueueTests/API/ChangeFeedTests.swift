@@ -128,7 +128,8 @@ import Testing
             #expect(rows.count == Int64(changes.count))
             var reader = ChangeReader(rows.bytes)
             for change in changes {
-                let read = try #require(reader.next()).change
+                let next = reader.next()
+                let read = try #require(next).change
                 #expect(read.kind == change.kind && read.status == change.status && read.failure == change.failure)
                 #expect(read.code == change.code && read.id == change.id && read.conversation == change.conversation)
             }

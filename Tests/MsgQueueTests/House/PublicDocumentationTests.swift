@@ -16,7 +16,7 @@ import Testing
     private func isPublicCase(_ index: Int, _ lines: [Substring]) -> Bool {
         guard lines[index].drop(while: { $0 == " " }).hasPrefix("case ") else { return false }
         let outer = lines[..<index].last { $0.contains { $0 != " " } && indentation($0) < indentation(lines[index]) }
-        return outer.map { $0.contains("public enum ") || $0.messages.contains("public indirect enum ") } ?? false
+        return outer.map { $0.contains("public enum ") || $0.contains("public indirect enum ") } ?? false
     }
 
     /// Whether a comment stands above the line, before its attributes.

@@ -141,7 +141,7 @@ final class EngineSimulation {
     func enqueue(
         _ conversations: [Name], key: String? = nil, _ change: (inout SimulatedMessage) -> Void = { _ in }
     ) -> [Int64] {
-        let first = context.lock.withLock { context.store.lastSequence } + 1
+        let first = context.lock.withLock { context.store.state.lastSequence } + 1
         let drafts = conversations.enumerated().map { place, conversation in
             var message = SimulatedMessage(sequence: first + Int64(place), id: "m\(first + Int64(place))", conversation: conversation)
             change(&message)
@@ -303,16 +303,16 @@ final class EngineSimulation {
     func status(_ sequence: Int64) -> MessageStatus? { try? engine.message(id: id(sequence)).status }
 
     func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
-        (try? context.lock.withLock { () throws(QueueError) in try context.store.queued(after: sequence, limit: limit) }) ?? []
+        (try? context.lock.withLock { () throws(QueueError) in try context.store.queue.queued(after: sequence, limit: limit) }) ?? []
     }
 
-    func row(_ sequence: Int64) -> Row? { context.lock.withLock { (try? context.store.row(at: sequence, .none)) ?? nil } }
+    func row(_ sequence: Int64) -> Row? { context.lock.withLock { (try? context.store.messages.row(at: sequence, .none)) ?? nil } }
 
     /// Why a message is not sent yet.
-    func explain(_ sequence: Int64) -> Explainer<Store>.Answer? {
+    func explain(_ sequence: Int64) -> Explainer<QueueIndex>.Answer? {
         guard let row = row(sequence) else { return nil }
         return context.lock.withLock {
-            try? Explainer(context.core.scheduler, context.store, sending: engine.writes.sendingSequences, now).explain(row)
+            try? Explainer(context.core.scheduler, context.store.queue, sending: engine.writes.sendingSequences, now).explain(row)
         }
     }
 
