@@ -479,13 +479,13 @@ TEST(T7_the_feed_takes_a_quarter_of_the_limit_of_the_files_at_most) {
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   stub_open(&stub, &scene);
   enum { each = 200 };
-  char ids[each][96];
+  static const char *const conversations[] = { "a conversation with a name that is so long that its changes take much room",
+                                               "another conversation with a name that is so long that its changes take much room" };
   msgq_draft drafts[each];
   for (unsigned round = 0; round < 20; round++) {
     for (unsigned index = 0; index < each; index++) {
-      snprintf(ids[index], sizeof ids[index], "a-message-with-an-id-that-is-so-long-that-its-changes-take-much-room-%u-%u", round, index);
       drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
-      drafts[index].id = ids[index];
+      drafts[index].conversation = conversations[index % 2];
     }
     REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, each, NULL));
     CHECK_NUMBER(each, drain(&scene).sent);

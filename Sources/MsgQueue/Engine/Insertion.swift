@@ -195,7 +195,14 @@ final class Insertion {
         let replaced = try room.replaceable(key, draft.conversation)
         let by = changed.inserted
         changed.removed += replaced.rows.map { Removed(row: $0, by: by) }
-        for row in replaced.rows where row.sequence != replaced.place { try store.messages.removeReplaced(row, now: now.wall) }
+        // In the order in which they are reported.
+        for row in replaced.rows {
+            if row.sequence == replaced.place {
+                try store.feed?.noteGone(row, .replaced)
+            } else {
+                try store.messages.removeReplaced(row, now: now.wall)
+            }
+        }
         return replaced.rows.first { $0.sequence == replaced.place }
     }
 

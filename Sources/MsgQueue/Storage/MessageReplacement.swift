@@ -21,7 +21,8 @@ extension MessageTable {
         return row
     }
 
-    /// Replaces a queued message by a new one in its place. The id of the old one counts as known from now on.
+    /// Replaces a queued message by a new one in its place. The caller has noted in the feed that the old one was replaced. The id of the old
+    /// one counts as known from now on.
     func replace(
         _ old: Row, by draft: borrowing BorrowedDraft, _ times: DraftTimes, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
@@ -49,7 +50,6 @@ extension MessageTable {
         self.times.noteChange(of: row.conversation)
         try noteTimed(row, insteadOf: old)
         log.hasRemovedText = true
-        try feed?.noteGone(old, .replaced)
         try feed?.note(.status, .queued, of: row)
         return row
     }
