@@ -23,6 +23,7 @@ from support import BINDING, HEADER, PROJECT
 PREFIXES: dict[str, type[IntEnum]] = {
     "MSGQ_": enums.Result,
     "MSGQ_STATUS_": enums.Status,
+    "MSGQ_CHANGE_": enums.ChangeKind,
     "MSGQ_FAILURE_": enums.FailureKind,
     "MSGQ_MODE_": enums.Mode,
     "MSGQ_BACKOFF_": enums.Backoff,
