@@ -494,6 +494,59 @@ def test_T3_what_the_queue_has_is_deleted_before_it_is_forgotten(
     assert count(host) == 0
 
 
+def interrupted(at: int, seen: list[int]) -> Any:
+    """Returns `run`, which is interrupted after a step, as by Ctrl-C while SQLite waits for a lock."""
+
+    def run(steps: Any) -> Any:
+        try:
+            value = next(steps)
+            while True:
+                seen.append(at)
+                value = steps.throw(KeyboardInterrupt()) if len(seen) == at + 1 else steps.send(value)
+        except StopIteration as end:
+            return end.value
+
+    return run
+
+
+@pytest.mark.parametrize("mode", [{"isolation_level": None}, {"isolation_level": ""}], ids=str)
+@pytest.mark.parametrize("what", ["collect", "block", "batch"])
+def test_T3_an_interrupt_leaves_no_transaction_and_no_setting(
+    path: Path, queue: MessageQueue, monkeypatch: pytest.MonkeyPatch, mode: dict[str, Any], what: str
+) -> None:
+    host = made(path, **mode)
+    outbox = Outbox(host, queue)
+    for step in range(1000):
+        for number in range(2):
+            outbox.put(str(number), id=f"{step} {number}")
+        host.commit()
+        seen: list[int] = []
+        with monkeypatch.context() as patch:
+            patch.setattr("msgqueue.outbox.run", interrupted(step, seen))
+            try:
+                if what == "collect":
+                    outbox.collect()
+                elif what == "block":
+                    outbox.__enter__()
+                    outbox.__exit__(None, None, None)
+                else:
+                    outbox.put_batch([{"body": "batch"}, {"body": "batch"}])
+            except KeyboardInterrupt:
+                if what == "batch" and mode["isolation_level"] is not None:
+                    host.rollback()
+        if what == "batch" and mode["isolation_level"] is not None:
+            host.commit()
+        assert not host.in_transaction, step
+        assert host.execute("PRAGMA synchronous").fetchone() == (1,), step
+        if len(seen) <= step:
+            break
+    assert step >= 2
+    outbox.collect()
+    ids = [message.id for message in queue.list(status=Status, limit=1000) if message.body != b"batch"]
+    assert ids == [f"{before} {number}" for before in range(step + 1) for number in range(2)]
+    host.close()
+
+
 # ---------------------------------------------------------------- T5: what is refused
 
 

@@ -55,9 +55,20 @@ class Host(ABC):
     def rollback(self) -> Steps[None]:
         """Rolls it back, if the database has not done that already."""
 
+    def _begun(self) -> Steps[None]:
+        """Begins a transaction that can write, or leaves none when that is interrupted."""
+        try:
+            yield from self.begin()
+        except self.errors:
+            # None has begun.
+            raise
+        except BaseException:
+            yield from self.rollback()
+            raise
+
     def transaction(self, work: Steps[T]) -> Steps[T]:
         """Runs steps in a transaction."""
-        yield from self.begin()
+        yield from self._begun()
         try:
             result = yield from work
             yield from self.commit()
@@ -80,7 +91,7 @@ class Host(ABC):
     def enter_block(self) -> Steps[None]:
         """Begins the program's transaction."""
         self.require_no_transaction("a block")
-        yield from self.begin()
+        yield from self._begun()
 
     def leave_block(self, is_kept: bool) -> Steps[None]:
         """Ends the program's transaction, if it did not do that itself."""

@@ -279,8 +279,8 @@ class Sqlite(Host):
         """Sets the level EXTRA, which is possible outside a transaction only."""
         ((level,),) = yield from self.execute("PRAGMA main.synchronous")
         if level < _EXTRA:
-            yield from self.execute(f"PRAGMA main.synchronous = {_EXTRA}")
             self._synchronous = level
+            yield from self.execute(f"PRAGMA main.synchronous = {_EXTRA}")
 
     def leave(self) -> Steps[None]:
         """Puts the level back."""
