@@ -621,7 +621,10 @@ void scene_step(struct driver *driver, enum scene scene) {
   long number;
   if (driver->queue == NULL && driver_open(driver) != MSGQ_OK) return;
   if (driver->ledger.promises.is_limited && many_step(driver)) return;
-  if (driver->ledger.promises.follows && random_below(&driver->generator, 4) == 0) return follow(driver);
+  if (driver->ledger.promises.follows && random_below(&driver->generator, 4) == 0) {
+    follow(driver);
+    return;
+  }
   if (choice < 45) {
     driver_enqueue(driver, random_below(&driver->generator, 5), size_of(driver, big));
   } else if (choice < 52) {
