@@ -64,7 +64,7 @@ public final class MessageQueue: Sendable {
             }
             return .pending
         }
-        try engine.setTransport(Registration(start))
+        try engine.setTransport(Registration(start, returnsAtOnce: true))
     }
 
     // MARK: Events

@@ -61,7 +61,7 @@ extension MessageQueue {
             }
             return deliveries.map { _ in .pending }
         }
-        try engine.setTransport(Registration(batches: options.engine, start))
+        try engine.setTransport(Registration(batches: options.engine, start, returnsAtOnce: true))
     }
 }
 

@@ -15,7 +15,8 @@ final class Senders: @unchecked Sendable {
     ) {
         let keys = deliveries.map { (Name($0.id), $0.token) }
         let before: [Task<Void, Never>] = lock.withLock {
-            let task = Task {
+            // It inherits nothing of the task that passed an outcome, on whose thread the engine may begin the next attempt.
+            let task = Task.detached { [self] in
                 let attempt = TaskAttempt(for: self)
                 let result = await Self.$current.withValue(Self.current + [attempt]) { await transport() }
                 attempt.end()

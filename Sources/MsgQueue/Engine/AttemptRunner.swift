@@ -299,11 +299,17 @@ final class AttemptRunner {
         }
     }
 
-    /// Ends attempts that the transport left pending, in one commit. Returns the error of each; nil: its outcome counts.
-    func complete(_ answers: ArraySlice<(token: UInt64, outcome: Outcome)>) -> [QueueError?] {
+    /// Whether this thread may make calls of the transport: they return at once and run no code of the host.
+    var callsReturnAtOnce: Bool { transport?.returnsAtOnce == true }
+
+    /// Ends attempts that the transport left pending, in one commit. `begin` begins the next attempts in the same commit; nil: others do.
+    /// Returns the error of each; nil: its outcome counts.
+    func complete(
+        _ answers: ArraySlice<(token: UInt64, outcome: Outcome)>, thenBegin begin: (() -> Void)?
+    ) -> [QueueError?] {
         context.lock.assertHeld()
         countBegun()
-        defer { writes.commit() }
+        defer { if let begin { begin() } else { writes.commit() } }
         return answers.map { token, outcome in
             do throws(QueueError) { try complete(token, outcome) } catch { return error }
             return nil

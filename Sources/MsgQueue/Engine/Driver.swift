@@ -321,6 +321,15 @@ final class Driver: @unchecked Sendable {
     /// Makes the call and begins the next attempts in the commit that ends it.
     func make(_ call: CallQueue.Call) { attempts.make(call) { _ = begin() } }
 
+    /// Ends attempts that the transport left pending. If its calls return at once, this thread begins the next attempts in the same commit
+    /// and makes their calls: no other thread has to be woken for them.
+    func complete(_ answers: ArraySlice<(token: UInt64, outcome: Outcome)>) -> [QueueError?] {
+        let begins = poll == nil && context.phase == .open && attempts.callsReturnAtOnce && !host.isInCallback
+        let errors = attempts.complete(answers, thenBegin: begins ? { _ = self.begin() } : nil)
+        while begins, let call = calls.take() { make(call) }
+        return errors
+    }
+
     private func begin() -> Bool {
         // A person decides about interrupted attempts: there should be none whose call was not made.
         let isAlone = poll != nil || context.options.holdInterrupted

@@ -93,7 +93,7 @@ extension Engine {
         while errors.count < answers.count {
             try completing {
                 let end = min(errors.count + attempts.outcomesPerCommit, answers.count)
-                errors += attempts.complete(answers[errors.count..<end])
+                errors += driver.complete(answers[errors.count..<end])
             }
         }
         return errors

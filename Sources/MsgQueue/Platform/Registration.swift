@@ -2,18 +2,21 @@
 /// its last call has returned. Calls are counted under the engine's lock; the release function runs outside it.
 package final class Registration<Function>: @unchecked Sendable {
     package let function: Function
+    /// It only starts something and runs no code of the host, so that any thread may call it.
+    package let returnsAtOnce: Bool
     private let release: (@Sendable () -> Void)?
     private var running = 0
     private var isRetired = false
     private var isReleased = false
 
-    package init(_ function: Function, release: (@Sendable () -> Void)? = nil) {
+    package init(_ function: Function, returnsAtOnce: Bool = false, release: (@Sendable () -> Void)? = nil) {
         self.function = function
+        self.returnsAtOnce = returnsAtOnce
         self.release = release
     }
 
     /// Returns a copy for a forked child, without the calls that are running in the parent.
-    func copy() -> Registration { Registration(function, release: release) }
+    func copy() -> Registration { Registration(function, returnsAtOnce: returnsAtOnce, release: release) }
 
     func enter() { running += 1 }
 
@@ -38,22 +41,26 @@ package final class Registration<Function>: @unchecked Sendable {
 
 extension Registration where Function == Transport {
     /// A transport that sends one message in a call.
-    package convenience init(_ send: @escaping TransportFunction, release: (@Sendable () -> Void)? = nil) {
+    package convenience init(
+        _ send: @escaping TransportFunction, returnsAtOnce: Bool = false, release: (@Sendable () -> Void)? = nil
+    ) {
         self.init(
             .single { delivery, begins in
                 begins()
                 return send(delivery)
-            }, release: release)
+            }, returnsAtOnce: returnsAtOnce, release: release)
     }
 
     /// A transport that sends several messages in a call.
-    package convenience init(batches limits: BatchLimits, _ send: @escaping BatchTransportFunction, release: (@Sendable () -> Void)? = nil)
-    {
+    package convenience init(
+        batches limits: BatchLimits, _ send: @escaping BatchTransportFunction, returnsAtOnce: Bool = false,
+        release: (@Sendable () -> Void)? = nil
+    ) {
         self.init(
             .batch(
                 { deliveries, begins in
                     begins()
                     return send(deliveries)
-                }, limits), release: release)
+                }, limits), returnsAtOnce: returnsAtOnce, release: release)
     }
 }

@@ -41,6 +41,27 @@ import Testing
         try await queue.close()
     }
 
+    @Test(arguments: [1, 8]) func F10_an_async_transport_ends_and_begins_attempts_in_one_commit(inFlight: Int) async throws {
+        let messages = 300
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                ($0.mode, $0.direct, $0.maxInFlight) = (.manual, false, inFlight)
+            }
+        ) { _ in
+            // The next attempt begins with this outcome if the call that started this task has returned before.
+            try await Task.sleep(for: .milliseconds(2))
+            return .sent
+        }
+        try queue.enqueue((0..<messages).map { MessageQueue.Draft("\($0)", conversation: "to \($0 % 16)") })
+        func commits() -> Int { queue.engine.context.lock.withLock { queue.engine.context.store.commits } }
+        let before = commits()
+        #expect(try await queue.drain().sent == messages)
+        let made = commits() - before
+        #expect(made < messages * 3 / 2, "\(made) commits")
+        try await queue.close()
+    }
+
     private struct Unencodable: Error {}
 
     @Test func R16_a_transport_that_throws_fails_the_message() async throws {
