@@ -36,24 +36,24 @@ struct CallTimes {
             (engine, self.options) = (try Engine.open(path: "\(folder)/queue.db", options: options), options)
         }
 
-        private func withDraft<Value>(_ conversation: Int, _ body: (BorrowedDraft) throws -> Value) throws -> Value {
+        private func withDraft<Value>(_ conversation: String, _ body: (BorrowedDraft) throws -> Value) throws -> Value {
             try CallTimes.body.withUnsafeBytes { bytes in
                 try body(
                     BorrowedDraft(
-                        id: nil, conversation: Name("c\(conversation)"), body: bytes, metadata: [], notBefore: 0, expiresAt: 0,
+                        id: nil, conversation: Name(conversation), body: bytes, metadata: [], notBefore: 0, expiresAt: 0,
                         unmeteredOnly: false))
             }
         }
 
-        private func fill(_ count: Int) throws {
+        private func fill(_ count: Int, notBefore: Int64 = 0) throws {
             var left = count
             while left > 0 {
                 let (part, first) = (min(left, 10_000), left)
                 ids += try CallTimes.body.withUnsafeBytes { bytes in
                     let drafts = (0..<part).map { place in
                         BorrowedDraft(
-                            id: nil, conversation: Name("c\((first + place) % conversations)"), body: bytes, metadata: [], notBefore: 0,
-                            expiresAt: 0, unmeteredOnly: false)
+                            id: nil, conversation: Name("c\((first + place) % conversations)"), body: bytes, metadata: [],
+                            notBefore: notBefore, expiresAt: 0, unmeteredOnly: false)
                     }
                     return try engine.enqueue(DraftBatch(count: part) { Array(drafts[$0]) }).ids()
                 }
@@ -107,6 +107,7 @@ struct CallTimes {
             try changes()
             try inputs()
             try many()
+            try scheduled()
             _ = try engine.close(timeout: 60_000)
         }
 
@@ -132,8 +133,8 @@ struct CallTimes {
         }
 
         private func changes() throws {
-            try measure("enqueue") { try withDraft(0) { _ = try engine.enqueue(DraftBatch($0)) } }
-            try measure("record") { try withDraft(0) { _ = try engine.record($0, sender: "ben") } }
+            try measure("enqueue") { try withDraft("c0") { _ = try engine.enqueue(DraftBatch($0)) } }
+            try measure("record") { try withDraft("c0") { _ = try engine.record($0, sender: "ben") } }
             try measure("edit") { try CallTimes.body.withUnsafeBytes { try engine.edit(id, MessageChange(body: $0)) } }
             try measure("set-title") { try engine.setTitle("title", of: "c0") }
             try measure("delete", 20) {
@@ -192,6 +193,19 @@ struct CallTimes {
             try measure("clear-failed", 1) { _ = try engine.clearFailed(nil) }
             try measure("delete-conversation", 1) { _ = try engine.deleteConversation("c0") }
             try measure("clear", 1) { try engine.clear(nil) }
+        }
+
+        /// Drains of one message beside many that wait for their time.
+        private func scheduled() throws {
+            try engine.setTransport(Registration(Transport.single { _, _ in .sent }))
+            try fill(min(depth, 200_000), notBefore: .max / 2)
+            try measure("explain-scheduled") { _ = try engine.explain(ids[ids.count - 1]) }
+            for (name, times) in [("first-drain-beside-scheduled", 1), ("drain-beside-scheduled", 5)] {
+                try measure(name, times) {
+                    try withDraft("other") { _ = try engine.enqueue(DraftBatch($0)) }
+                    _ = try engine.drainAndWait(nil, batch: 0, timeout: nil)
+                }
+            }
         }
     }
 }
