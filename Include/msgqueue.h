@@ -1487,11 +1487,11 @@ void msgq_failure_groups_free(msgq_failure_group_page *page);
  * of the change, and goes on from it after a restart. So it processes each change once, also those
  * that were committed while it did not run.
  *
- * Also a message that is replaced, discarded, deleted or pruned is a change, msgq_clear and
- * msgq_delete_conversation make one for each message, and so do recorded messages. An attempt that a
- * crash interrupted ends with a change when the store is opened next. The changes contain no body
- * and no text of the receiver. The id and the conversation of a message that is gone are in them
- * until they are removed.
+ * A message that is replaced, discarded, deleted or pruned is a change, too. msgq_clear and
+ * msgq_delete_conversation make one for each message, and each recorded message is one. An attempt
+ * that a crash interrupted ends with a change when the store is opened next. The changes contain no
+ * body and no text of the receiver. The id and the conversation of a message that is gone are in
+ * them until they are removed.
  *
  * After new changes there is always an event, of the message or MSGQ_EVENT_SUMMARY: read until a
  * page is empty, then wait for the next event.

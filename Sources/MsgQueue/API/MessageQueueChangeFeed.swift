@@ -47,6 +47,7 @@ extension MessageQueue {
 
         init(_ token: MsgQueue.ChangeToken) { description = token.text }
 
+        /// Reads the text.
         public init(from decoder: any Decoder) throws {
             let container = try decoder.singleValueContainer()
             guard let token = Self(try container.decode(String.self)) else {
@@ -55,6 +56,7 @@ extension MessageQueue {
             self = token
         }
 
+        /// Writes the text.
         public func encode(to encoder: any Encoder) throws {
             var container = encoder.singleValueContainer()
             try container.encode(description)

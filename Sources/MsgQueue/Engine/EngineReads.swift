@@ -32,6 +32,11 @@ extension Engine {
         return try reading { () throws(QueueError) in try reader.counts(conversation) }
     }
 
+    package func changes(after token: ChangeToken?, limit: Int) throws(QueueError) -> ChangePage {
+        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        return try reading { () throws(QueueError) in try reader.changes(after: token, limit: limit, transactions) }
+    }
+
     package func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
         guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
         guard before >= 0 else { throw QueueError(.invalid, "before must not be negative, got \(before)") }

@@ -70,7 +70,7 @@ final class PendingWrites {
     private var removesSent: Bool { !isMakingRoom && maintenance.removesSent }
 
     /// Writes a change into the open transaction.
-    func write(_ change: Change) throws(QueueError) {
+    func write(_ change: StoreChange) throws(QueueError) {
         switch change {
         case .requeue(let row, let progress): try store.messages.update(row, to: progress, .never)
         case .beginAttempt(let sequence, let number, let startedAt): try store.attempts.begin(attempt: number, of: sequence, at: startedAt)

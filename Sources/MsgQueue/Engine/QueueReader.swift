@@ -1,4 +1,4 @@
-/// The calls that read. Nothing here performs a step of the core or writes. Under the engine's lock.
+/// The calls that read. Nothing here performs a step of the core, and only the feed of changes may write. Under the engine's lock.
 final class QueueReader {
     let context: EngineContext
     let options: Options

@@ -7,9 +7,9 @@ extension Core {
         package let row: Row
         /// The message's status before the attempt.
         package let from: MessageStatus
-        package let changes: [Change]
+        package let changes: [StoreChange]
 
-        init(flight: Flight, row: Row, from: MessageStatus, changes: [Change]) {
+        init(flight: Flight, row: Row, from: MessageStatus, changes: [StoreChange]) {
             (self.flight, self.row, self.from, self.changes) = (flight, row, from, changes)
         }
     }
@@ -35,7 +35,7 @@ extension Core {
             startedAt: now, deadline: now.mono + timeout)
         var kept = row
         kept.body = []
-        var changes: [Change] = []
+        var changes: [StoreChange] = []
         if row.progress.status == .failed {
             kept.progress.status = .queued
             kept.progress.retriesUsed = 0
@@ -206,7 +206,7 @@ extension Core {
         if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
             effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))
         }
-        var changes: [Change] = [.endAttempt(row, resolution)]
+        var changes: [StoreChange] = [.endAttempt(row, resolution)]
         if let hold = hold(outcome, now) { changes.append(.hold(hold)) }
         statistics.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
         count(resolution.fate, row.conversation)

@@ -14,13 +14,13 @@ package struct Fact {
     package let conversation: Name?
     /// This is the outcome of an attempt. The message counts as `sending` until it is written.
     package let isOutcome: Bool
-    package let changes: [Change]
+    package let changes: [StoreChange]
     /// Performed after the commit.
     package let notices: [Notice]
 }
 
 /// One change of the store. Cases with whole rows are indirect, because every case has the size of the largest one.
-package enum Change {
+package enum StoreChange {
     /// A failed message that is retried by hand becomes queued, in the transaction in which its attempt begins.
     indirect case requeue(Row, Progress)
     case beginAttempt(sequence: Int64, number: UInt32, at: Int64)

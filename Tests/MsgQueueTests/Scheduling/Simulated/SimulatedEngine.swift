@@ -101,7 +101,7 @@ final class SimulatedEngine {
         }
     }
 
-    private func notifyObserver(_ change: Change) throws {
+    private func notifyObserver(_ change: StoreChange) throws {
         switch change {
         case .endAttempt(let row, let resolution):
             guard let message = store[row.sequence] else { throw Violation("the attempt of the missing message \(row.sequence) ended") }

@@ -101,7 +101,7 @@ struct SimulatedStore {
     mutating func delete(_ sequence: Int64) { set(sequence, nil) }
 
     /// Applies a change like the engine's store.
-    mutating func apply(_ change: Change) {
+    mutating func apply(_ change: StoreChange) {
         switch change {
         case .requeue(let row, let progress): update(row.sequence) { $0.progress = progress }
         case .beginAttempt(let sequence, let number, let startedAt): update(sequence) { $0.interrupted = (number, startedAt) }
