@@ -189,3 +189,36 @@ def test_no_descriptor_is_inherited_by_a_started_program(tmp_path: Path) -> None
     report = json.loads(ended.stdout)
     assert sum(name.endswith(".db") for name in report["own"]) >= 3
     assert report["after"] == report["before"]
+
+
+IMPORTING = """
+    import os, sys, threading, time
+    import msgqueue
+
+    assert "dataclasses" not in sys.modules
+    begun = threading.Event()
+
+    class Slow:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "dataclasses":
+                begun.set()
+                time.sleep(1)
+
+    sys.meta_path.insert(0, Slow)
+    # As a thread of a queue does for its first event.
+    thread = threading.Thread(target=lambda: msgqueue.Draft(b"parent"))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    made = msgqueue.Draft(b"both")
+    if child == 0:
+        os._exit(0)
+    thread.join()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_that_is_forked_while_a_thread_makes_the_first_value_makes_its_own() -> None:
+    ended = run(IMPORTING, **QUIET)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0\n")

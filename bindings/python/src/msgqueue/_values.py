@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 
 else:
     _lock = threading.RLock()
-
-    def _renew_lock() -> None:
-        # The thread that held it does not exist in a forked child.
-        global _lock
-        _lock = threading.RLock()
-
-    os.register_at_fork(after_in_child=_renew_lock)
+    # No fork while another thread makes a class: in the child the lock of the import would be held by a thread that
+    # does not exist there.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
     class field:  # noqa: N801 - the name in `dataclasses`
         """The arguments of `dataclasses.field`."""
@@ -47,9 +43,9 @@ else:
 
     def _complete(cls: type) -> Any:  # noqa: ANN401 - the class
         """Makes the data class, if no other thread has done it."""
-        import dataclasses
-
         with _lock:
+            import dataclasses
+
             for kind in _pending(cls):
                 for name, value in list(vars(kind).items()):
                     if isinstance(value, field):
@@ -75,9 +71,10 @@ else:
         def __get__(self, instance: object, owner: type) -> Any:  # noqa: ANN401 - of any type
             if not _pending(owner):
                 raise AttributeError(self._name)
-            import inspect
+            with _lock:
+                import inspect
 
-            return inspect.signature(_complete(owner))
+                return inspect.signature(_complete(owner))
 
     class Value:
         """The base of these classes. Its functions make the class, which has its own from then on."""

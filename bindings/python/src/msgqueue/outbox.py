@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outbox"]
 
-logger = logging.getLogger("msgqueue")
+_logger = logging.getLogger("msgqueue")
 
 #: The number of rows that a collection takes over at most, unless it is given.
 LIMIT = 10_000
@@ -242,7 +242,7 @@ class Outbox:
 
 def log_uncollected(problem: Exception) -> None:
     """Logs why the rows of a transaction that is committed were not collected yet."""
-    logger.warning("the messages of a committed transaction stay in the outbox until the next collection: %s", problem)
+    _logger.warning("the messages of a committed transaction stay in the outbox until the next collection: %s", problem)
 
 
 def rows_of(drafts: Iterable[Draft | Mapping[str, Any]]) -> list[Any]:
