@@ -41,11 +41,10 @@ public struct Outbox {
             draft.id ?? MessageID.make(sequence: .random(in: 0...MessageID.sequenceCeiling), now: now, random: .random(in: 0 ... .max))
         let values = try queueCall { () throws(MessageQueue.Error) in try Row.values(draft, id: id, now: now) }
         let last = connection.lastInsertRowid
+        // An insertion whose commit or trigger fails changes it, too.
+        defer { connection.restore(lastInsertRowid: last) }
         try connection.run(SQL.insert, each: [values])
-        guard connection.changes == 0 else {
-            connection.restore(lastInsertRowid: last)
-            return id
-        }
+        guard connection.changes == 0 else { return id }
         _ = try connection.source()
         throw Error(.duplicate, "the outbox has a message with the id \(id)")
     }
@@ -74,6 +73,9 @@ public struct Outbox {
         step.ids = look.entries.filter { $0.error == nil }.map(\.id)[...]
         // Its columns are checked also if it is empty.
         _ = try connection.prepare(SQL.rows)
+        guard try connection.integer(SQL.isNumbered) != nil else {
+            throw Error(.corrupt, "the tables are not those of an outbox: number is not AUTOINCREMENT")
+        }
         let hasRows = try connection.integer(SQL.hasRows) != nil
         guard hasRows || !step.ids.isEmpty else { return 0 }
         return try connection.durably { () throws(Error) in try move(step, queue, look, limit: limit) }

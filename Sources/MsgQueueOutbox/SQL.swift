@@ -39,6 +39,11 @@ enum SQL {
           ON CONFLICT (id) DO NOTHING
         """
 
+    /// Rows are deleted by number, so each number must name one row for ever. Only a primary key can be AUTOINCREMENT.
+    static let isNumbered = """
+        SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND lower(name) = 'msgq_outbox' AND instr(upper(sql), 'AUTOINCREMENT')
+        """
+
     static let hasRows = "SELECT 1 FROM main.msgq_outbox WHERE refused IS NULL LIMIT 1"
 
     /// Values that are too large are not read: instead there is their size, or -1 if they are of a wrong type.

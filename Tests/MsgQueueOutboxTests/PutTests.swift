@@ -48,6 +48,14 @@ import Testing
         #expect(try host.column("SELECT id FROM orders") == ["a"])
     }
 
+    @Test func T1_the_last_row_of_the_host_stays_its_own_when_a_put_fails() throws {
+        try host.run("INSERT INTO orders VALUES ('own')")
+        let own = sqlite3_last_insert_rowid(host.handle)
+        try host.run("CREATE TRIGGER refusal AFTER INSERT ON msgq_outbox BEGIN SELECT RAISE(ABORT, 'no'); END")
+        #expect(failure { try outbox.put(MessageQueue.Draft("x")) }?.code == .conflict)
+        #expect(sqlite3_last_insert_rowid(host.handle) == own)
+    }
+
     /// The columns that programs in C and Python read, with their types.
     @Test func T1_a_row_has_the_columns_that_other_languages_read() throws {
         let before = MessageQueue.Timestamp.now

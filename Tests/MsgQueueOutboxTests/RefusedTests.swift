@@ -36,6 +36,17 @@ import Testing
         try await queue.close()
     }
 
+    /// Rows are deleted by their numbers, which must not be used again.
+    @Test func T5_a_table_whose_numbers_could_be_used_again_is_refused() async throws {
+        try host.run("DROP TABLE msgq_outbox")
+        try host.run(Outbox.schema.replacing(" AUTOINCREMENT", with: ""))
+        try outbox.put(MessageQueue.Draft("x", id: "a"))
+        let queue = try directory.queue()
+        #expect(failure { try outbox.collect(into: queue) }?.code == .corrupt)
+        #expect(try queue.ids.isEmpty && host.waiting == ["a"])
+        try await queue.close()
+    }
+
     /// A table without constraints, in which anything may stand.
     @Test func T5_rows_written_by_hand_are_refused_with_a_reason_and_block_nothing() async throws {
         // Without a log, into which the largest row would be written a second time.
