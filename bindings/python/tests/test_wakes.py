@@ -37,14 +37,14 @@ DRAIN = """
 """
 
 
-@pytest.mark.parametrize(("conversations", "in_flight", "most"), [(1, 1, 2000), (16, 8, 4000)])
+@pytest.mark.parametrize(("conversations", "in_flight", "most"), [(1, 1, 8000), (16, 8, 8000)])
 def test_F10_a_drain_does_not_wake_threads_that_have_nothing_to_do(
     store: Path, tmp_path: Path, conversations: int, in_flight: int, most: int
 ) -> None:
     done = run(DRAIN, store, conversations, in_flight, LD_PRELOAD=str(wakes.build(tmp_path)))
     assert done.returncode == 0, done.stderr
     # Each of the 2,000 messages woke all threads, some of them several times: 11,269. It is 450 on a quiet machine, and
-    # more on a busy one, where a thread has more often gone to sleep before the next message begins.
+    # up to 5,600 were counted beside four busy processes: there a thread has gone to sleep before the next message begins.
     assert int(done.stdout) < most
 
 
