@@ -7,9 +7,10 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from .._options import LARGEST_BODY, LARGEST_METADATA
 from ..errors import ConflictError, CorruptError, NotFoundError
 from .host import PAGE_BYTES, TEXT_READ, Host, names
-from .rows import COLUMNS, LARGEST_BODY, LARGEST_METADATA, New, Stored, encoded
+from .rows import COLUMNS, New, Stored, encoded
 from .steps import Steps
 
 T = TypeVar("T")

@@ -6,11 +6,11 @@ import ctypes
 import os
 import re
 import time
-from collections.abc import Mapping
 from typing import Any, Optional
 
 from .. import _abi, _drafts
-from .._arguments import Body, Duration, Time
+from .._arguments import Body
+from .._options import LARGEST_BODY, LARGEST_METADATA
 from ..errors import InvalidError, TooLargeError
 
 #: What `put` writes, in the order of `COLUMNS`.
@@ -30,9 +30,6 @@ COLUMNS = (
 #: What a collection reads: the number, `COLUMNS`, and the sizes of body and metadata.
 Stored = tuple[Any, ...]
 
-#: What no queue keeps, whatever its options are.
-LARGEST_BODY = 256 << 20
-LARGEST_METADATA = 16 << 20
 _MOST_PAIRS = 1024
 _LONGEST_NAME = 255
 _LAST_TIME = 253_402_300_799_999
@@ -54,21 +51,7 @@ class _Values:
     replace_key: bytes | None = None
 
 
-def made(
-    body: Body,
-    *,
-    conversation: str = "",
-    metadata: Mapping[str, str] | None = None,
-    id: str | None = None,
-    not_before: Time | None = None,
-    delay: Duration | None = None,
-    expires_at: Time | None = None,
-    unmetered_only: bool = False,
-    replace_key: str | None = None,
-    priority: int = 0,
-    time: Time | None = None,
-    expiry: Duration | None = None,
-) -> New:
+def made(body: Body, **fields: Any) -> New:  # noqa: ANN401 - as `enqueue` declares them
     """Returns the row of a message; the arguments are those of `enqueue`.
 
     Raises:
@@ -76,21 +59,8 @@ def made(
         TooLargeError: No queue would keep it.
     """
     given: Any = _Values()
-    _drafts.fill(
-        given,
-        body,
-        conversation=conversation,
-        metadata=metadata,
-        id=id,
-        not_before=not_before,
-        delay=delay,
-        expires_at=expires_at,
-        unmetered_only=unmetered_only,
-        replace_key=replace_key,
-        priority=priority,
-        time=time,
-        expiry=expiry,
-    )
+    _drafts.fill(given, body, **fields)
+    id, conversation, replace_key = fields.get("id"), fields.get("conversation", ""), fields.get("replace_key")
     if len(given.body) > LARGEST_BODY:
         raise TooLargeError(f"the body has {len(given.body)} bytes; the limit is {LARGEST_BODY} bytes")
     if not -100 <= given.priority <= 100:

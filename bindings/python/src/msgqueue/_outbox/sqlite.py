@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .._options import LARGEST_BODY, LARGEST_METADATA
 from ..errors import ConflictError, CorruptError
 from .host import PAGE_BYTES, TEXT_READ, Host, names
-from .rows import COLUMNS, LARGEST_BODY, LARGEST_METADATA, WRONG, New, Stored, encoded
+from .rows import COLUMNS, WRONG, New, Stored, encoded
 from .steps import Steps
 
 if TYPE_CHECKING:
