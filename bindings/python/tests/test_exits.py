@@ -163,3 +163,36 @@ def test_Q12_R9_interpreters_exit_cleanly_during_callbacks_and_lose_nothing(tmp_
             lambda number: end(ways[number % len(ways)], tmp_path / f"{number}.db", moments[number]), range(EXITS)
         )
         assert [problem for problem in problems if problem] == []
+
+
+# The first handler that is registered is the last that runs: the library's own have run before it.
+LAST = """
+    import atexit, sys, threading
+
+    def open_elsewhere():
+        try:
+            MessageQueue(sys.argv[1], lambda _: Outcome.sent())
+        except RuntimeError as problem:
+            print(problem)
+
+    def last():
+        other = threading.Thread(target=open_elsewhere)
+        other.start()
+        other.join()
+        if sys.version_info < (3, 12):  # Later versions start no thread at the end.
+            with MessageQueue(sys.argv[2], lambda _: Outcome.sent()) as queue:
+                print(queue.wait(queue.enqueue("hello")).status.name)
+
+    atexit.register(last)
+    from msgqueue import MessageQueue, Outcome
+"""
+
+
+def test_Q12_at_the_end_only_the_main_thread_starts_threads_of_the_library(tmp_path: Path) -> None:
+    """A thread that is created and has not begun when the interpreter ends crashes it: CPython before 3.11.4."""
+    command = [sys.executable, "-c", textwrap.dedent(LAST), str(tmp_path / "1.db"), str(tmp_path / "2.db")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), check=False)
+    assert ended.returncode == 0, ended.stderr
+    refused, *others = ended.stdout.splitlines()
+    assert refused == "can't start a thread: the interpreter is ending"
+    assert others == (["SENT"] if sys.version_info < (3, 12) else [])

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from . import _threads
+
 T = TypeVar("T")
 
 # Seconds between two checks for signals.
@@ -36,7 +38,7 @@ def run(call: Callable[[], T], name: str) -> T:
             ended.set()
 
     try:
-        threading.Thread(target=work, name=name, daemon=True).start()
+        _threads.start(threading.Thread(target=work, name=name, daemon=True))
     except RuntimeError:
         # No thread can be started: none is left, or the interpreter is ending.
         return call()

@@ -13,7 +13,7 @@ import select
 import sys
 import threading
 
-from . import _abi, _arguments
+from . import _abi, _arguments, _threads
 from ._library import library
 from .enums import LogLevel
 
@@ -135,7 +135,7 @@ def _start(state: _State, lib: ctypes.CDLL) -> bool:
         return False
     thread = threading.Thread(target=_run, args=(state, lib, lines, ended), name="msgqueue-log", daemon=True)
     try:
-        thread.start()
+        _threads.start(thread)
     except RuntimeError:
         os.close(ended)
         os.close(wake)

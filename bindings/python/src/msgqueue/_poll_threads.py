@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from . import _abi, _logs
+from . import _abi, _logs, _threads
 from .enums import Result, Verdict
 from .outcome import Outcome, _array_for_c, in_settling_order
 
@@ -68,7 +68,7 @@ class PollThreads:
         """Starts the first thread, once.
 
         Raises:
-            RuntimeError: The system has no thread left.
+            RuntimeError: The system has no thread left, or the interpreter is ending.
         """
         with self._lock:
             if not self._threads:
@@ -136,12 +136,12 @@ class PollThreads:
     def _add(self) -> None:
         name = f"{self._name} {len(self._threads) + 1}"
         thread = threading.Thread(target=self._run, name=name, daemon=True)
-        thread.start()
+        _threads.start(thread)
         self._threads.append(thread)
 
     def _detach(self, what: str, run: Callable[[], object]) -> bool:
         try:
-            threading.Thread(target=run, name=f"{self._name} {what}", daemon=True).start()
+            _threads.start(threading.Thread(target=run, name=f"{self._name} {what}", daemon=True))
         except RuntimeError:
             return False
         return True

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TypeVar
 
+from .. import _threads
+
 T = TypeVar("T")
 Job = Callable[[], object]
 
@@ -30,11 +32,11 @@ class Executor:
         """Queues a job, which must not raise.
 
         Raises:
-            RuntimeError: The system has no thread left.
+            RuntimeError: The system has no thread left, or the interpreter is ending.
         """
         if not self._idle.acquire(blocking=False) and self._threads < self._most:
             name = f"{self._name} {self._threads + 1}"
-            threading.Thread(target=_work, args=(self._jobs, self._idle), name=name, daemon=True).start()
+            _threads.start(threading.Thread(target=_work, args=(self._jobs, self._idle), name=name, daemon=True))
             self._threads += 1
         self._jobs.put(job)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from .. import _arguments, _failures
+from .. import _arguments, _failures, _threads
 from .._copying import NotCopied
 from ..enums import Connectivity, FailureKind, Verdict
 from ..errors import InvalidError
@@ -153,10 +153,11 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         self._reports.add(queue)
         with self._state:
             if self._watcher is None and not self._is_closed:
-                self._watcher = threading.Thread(
+                watcher = threading.Thread(
                     target=_watch, args=(weakref.ref(self), self._look), name="msgqueue-relay", daemon=True
                 )
-                self._watcher.start()
+                _threads.start(watcher)
+                self._watcher = watcher
         self._look.set()
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 from http.client import HTTPException, HTTPResponse
 
-from .. import _arguments, _failures
+from .. import _arguments, _failures, _threads
 from .._copying import NotCopied
 from ..enums import Verdict
 from ..errors import InvalidError
@@ -298,12 +298,15 @@ class _Token:
                 return self._token
             self._token = None
             if self._asked is None:
-                asked = self._asked = Future()
+                started: Future[str] = Future()
                 # The function may wait for longer than the attempt.
                 context = contextvars.copy_context()
-                threading.Thread(
-                    target=context.run, args=(self._ask, asked), name="msgqueue-relay-token", daemon=True
-                ).start()
+                _threads.start(
+                    threading.Thread(
+                        target=context.run, args=(self._ask, started), name="msgqueue-relay-token", daemon=True
+                    )
+                )
+                self._asked = started
             asked = self._asked
         wait([asked], max(0.0, deadline - time.monotonic()))
         if not asked.done():

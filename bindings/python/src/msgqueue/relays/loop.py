@@ -10,6 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from .. import _threads
 from .base import Connection, Form, Relay
 from .problems import UnreachableError
 from .reasons import logger, seconds
@@ -34,10 +35,15 @@ class LoopRelay(Relay[Connection, Form]):
         """Runs a function on the loop and waits for it, at most this many seconds."""
         with self._state:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._loop.set_exception_handler(_note_exception)
-                self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name=_THREAD, daemon=True)
-                self._thread.start()
+                loop = asyncio.new_event_loop()
+                loop.set_exception_handler(_note_exception)
+                thread = threading.Thread(target=_run_loop, args=(loop,), name=_THREAD, daemon=True)
+                try:
+                    _threads.start(thread)
+                except RuntimeError as problem:
+                    loop.close()
+                    raise UnreachableError(str(problem)) from problem
+                self._loop, self._thread = loop, thread
             loop = self._loop
         limited = _limited(work, timeout)
         try:
