@@ -39,3 +39,18 @@ final class OnDemandThread<Work: Sendable>: @unchecked Sendable {
         }
     }
 }
+
+extension OnDemandThread where Work == @Sendable () -> Void {
+    /// Makes the call on the thread. Returns or throws what it does.
+    func run<T: Sendable>(_ call: @escaping @Sendable () throws(QueueError) -> T) async throws(QueueError) -> T {
+        let result: Result<T, QueueError> = await withCheckedContinuation { continuation in
+            let hasThread = add {
+                do throws(QueueError) { continuation.resume(returning: .success(try call())) } catch {
+                    continuation.resume(returning: .failure(error))
+                }
+            }
+            if !hasThread { continuation.resume(returning: .failure(QueueError(.storage, "failed to create a thread"))) }
+        }
+        return try result.get()
+    }
+}
