@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, Optional
 
 import pytest
@@ -24,6 +27,8 @@ from msgqueue import (
     Result,
     RetryPolicy,
     Status,
+    TimedOutError,
+    Verdict,
     aio,
 )
 from support import wait_until
@@ -339,3 +344,73 @@ def test_B1_F3_a_batch_has_at_most_as_many_messages_as_the_burst(store: Path, bu
     sizes = [len(ids) for ids in batcher.calls]
     assert max(sizes) == max(burst, 1)
     assert sizes[1:-1] == [max(burst, 1)] * (len(sizes) - 2)
+
+
+class Calls:
+    """Counts the calls of functions of the package on this thread."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and Path(frame.f_code.co_filename).parent.name == "msgqueue":
+            self.count += 1
+
+
+@pytest.mark.parametrize("answer", [Outcome.sent(), Outcome.pending()], ids=["sent", "pending"])
+def test_F11_a_batch_is_read_and_answered_with_few_calls(store: Path, answer: Outcome) -> None:
+    tokens: list[int] = []
+    answers = [answer] * 200
+
+    def transport(deliveries: list[Delivery]) -> list[Outcome]:
+        sys.setprofile(None)
+        tokens.extend(delivery.token for delivery in deliveries)
+        sys.setprofile(calls)
+        return answers
+
+    calls = Calls()
+    with opened(store, transport, batch_options=BatchOptions(max_messages=200), polled=True) as queue:
+        queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(200))
+        while not tokens:
+            sys.setprofile(calls)
+            try:
+                with suppress(TimedOutError):
+                    queue.drain(timeout=0.1)
+            finally:
+                sys.setprofile(None)
+        if answer.verdict is Verdict.PENDING:
+            assert queue.counts().sending == 200
+            queue.complete_batch([(token, Outcome.sent()) for token in tokens])
+        assert queue.counts().sent == 200
+    # It was 850: four for each message.
+    assert calls.count < 100
+
+
+def test_F11_every_field_of_a_batch_is_that_of_the_message(store: Path) -> None:
+    found: list[Delivery] = []
+
+    def transport(deliveries: list[Delivery]) -> list[Outcome]:
+        found.extend(deliveries)
+        return [Outcome.sent()] * len(deliveries)
+
+    bodies = [b"", b"\0", b"a\0b", "\N{SNOWMAN}".encode(), bytes(range(256)) * 300]
+    with opened(store, transport, batch_options=BatchOptions(max_messages=10), attempt_timeout=12.5) as queue:
+        for number, body in enumerate(bodies):
+            metadata = {f"k{each}": "\N{SNOWMAN}" * each for each in range(number)}
+            queue.enqueue(body, conversation="" if number % 2 else "\N{SNOWMAN}", id=f"id {number}", metadata=metadata)
+        assert queue.drain().sent == len(bodies)
+        assert sorted(each.id for each in found) == [f"id {number}" for number in range(len(bodies))]
+        assert len({each.token for each in found}) == len(bodies)
+        for delivery in found:
+            message = queue.get(delivery.id)
+            assert delivery == Delivery(
+                id=message.id,
+                conversation=message.conversation,
+                body=bodies[int(delivery.id[3:])],
+                metadata=message.metadata,
+                attempt=1,
+                token=delivery.token,
+                created=message.created,
+                timeout=12.5,
+            )
+            assert repr(delivery).startswith(f"Delivery(id='{delivery.id}'")

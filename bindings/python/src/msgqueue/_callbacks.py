@@ -10,8 +10,10 @@ import itertools
 import logging
 import sys
 import threading
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from ctypes import addressof, c_uint32, sizeof
 from functools import partial
 from typing import Any, Union
 
@@ -28,6 +30,11 @@ BatchTransport = Callable[[list[Delivery]], Sequence[Union[Outcome, None]]]
 EventHandler = Callable[[Event], object]
 
 logger = logging.getLogger("msgqueue")
+
+_PENDING = Outcome.pending()
+# An outcome and its verdict, as words of 4 bytes.
+_OUTCOME_WORDS = sizeof(_abi.Outcome) // 4
+_VERDICT = _abi.Outcome.verdict.offset // 4
 
 _numbers = itertools.count(1)
 _registry: dict[int, Callbacks] = {}
@@ -102,14 +109,8 @@ def _call_transport(context: int, delivery: Any, out: Any) -> int:  # noqa: ANN4
 
 
 def _call_batch_transport(context: int, deliveries: Any, count: int, outcomes: Any) -> None:  # noqa: ANN401 - pointers
-    plain = _sent()
     # If this raises, the outcomes stay UNKNOWN, as C made them: failures, never success.
-    for index, outcome in enumerate(_send_batch(_registry.get(context), deliveries[:count])):
-        if outcome is plain or outcome.verdict is Verdict.PENDING:
-            # The other fields stay as C made them.
-            outcomes[index].verdict = outcome.verdict
-        else:
-            outcome._write(outcomes[index])
+    _write_all(_send_batch(_registry.get(context), deliveries, count), outcomes)
 
 
 def _call_event_handler(context: int, event: Any) -> None:  # noqa: ANN401 - a ctypes pointer
@@ -215,17 +216,33 @@ def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
     return _now_or_later(callbacks, [delivery.token], lambda: [_attempt(callbacks, transport, delivery)])[0]
 
 
-def _send_batch(callbacks: Callbacks | None, sources: Sequence[_abi.Delivery]) -> list[Outcome]:
+def _send_batch(callbacks: Callbacks | None, first: Any, count: int) -> list[Outcome]:  # noqa: ANN401 - a pointer
     transport = callbacks.batch_transport if callbacks is not None else None
     if callbacks is None or transport is None:
-        return [Outcome.offline(text="the transport was removed")] * len(sources)
+        return [Outcome.offline(text="the transport was removed")] * count
     try:
-        deliveries = [_convert.delivery(source) for source in sources]
+        deliveries = _convert.deliveries(first, count)
     except Exception as problem:
         logger.error("a message could not be read", exc_info=True)
-        return [failure(described(problem))] * len(sources)
+        return [failure(described(problem))] * count
     tokens = [delivery.token for delivery in deliveries]
     return _now_or_later(callbacks, tokens, partial(_attempt_batch, callbacks, transport, deliveries))
+
+
+def _write_all(answers: list[Outcome], target: Any) -> None:  # noqa: ANN401 - a ctypes pointer
+    """Fills the outcomes of a batch."""
+    first, plain = answers[0], _sent()
+    if (first is plain or first == _PENDING) and answers.count(first) == len(answers):
+        # The other fields stay as C made them. ctypes would make an object for each of the outcomes.
+        words = (c_uint32 * (len(answers) * _OUTCOME_WORDS)).from_address(addressof(target[0]))
+        verdicts = memoryview(words).cast("B").cast("I")[_VERDICT::_OUTCOME_WORDS]
+        verdicts[:] = memoryview(array("I", [first.verdict]) * len(answers))
+        return
+    for index, outcome in enumerate(answers):
+        if outcome is plain or outcome.verdict is Verdict.PENDING:
+            target[index].verdict = outcome.verdict
+        else:
+            outcome._write(target[index])
 
 
 def _now_or_later(callbacks: Callbacks, tokens: list[int], send: Callable[[], list[Outcome]]) -> list[Outcome]:
@@ -233,11 +250,11 @@ def _now_or_later(callbacks: Callbacks, tokens: list[int], send: Callable[[], li
     if threads is None and _running.interruption is not None:
         # After Ctrl-C the library starts further attempts before it returns. The caller must not wait for receivers.
         callbacks.deferred.append((tokens, send))
-        return [Outcome.pending()] * len(tokens)
+        return [_PENDING] * len(tokens)
     if threads is not None and not threads.polls_here and threads.answer_later(tokens, send):
         # No thread was polling at this moment, so the library called on the thread that drains. Its time-out must not
         # depend on a receiver.
-        return [Outcome.pending()] * len(tokens)
+        return [_PENDING] * len(tokens)
     return send()
 
 

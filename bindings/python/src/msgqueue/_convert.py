@@ -46,6 +46,24 @@ from .statistics import LATENCY_BOUNDS, Minute, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+# How `deliveries` reads the structures: as words of 8 bytes, of which each field but the numbers of attempts is one.
+_DELIVERY_WORDS = ctypes.sizeof(_abi.Delivery) // 8
+_ATTEMPT = _abi.Delivery.attempt.offset // 4
+_COLUMN_KINDS = tuple(
+    ctypes.POINTER(kind)
+    for kind in (
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_char),
+        ctypes.c_uint64,
+        ctypes.c_int64,
+        ctypes.c_uint32,
+    )
+)
+
+
+def _word(field: str) -> int:
+    return int(getattr(_abi.Delivery, field).offset) // 8
+
 
 # Messages that were enqueued together share their times, and a transport meets them together.
 @lru_cache(maxsize=256)
@@ -91,7 +109,9 @@ def message(source: _abi.Message) -> Message:
 
 def delivery(source: _abi.Delivery) -> Delivery:
     """Converts the delivery for a transport."""
-    return Delivery(
+    # The constructor of a frozen data class needs three times as long.
+    value = object.__new__(Delivery)
+    value.__dict__.update(
         id=_text(source.id),
         conversation=_text(source.conversation),
         body=ctypes.string_at(source.body, source.body_size),
@@ -101,6 +121,43 @@ def delivery(source: _abi.Delivery) -> Delivery:
         created=moment(source.created_ms),
         timeout=source.timeout_ms / 1000,
     )
+    return value
+
+
+def deliveries(first: Any, count: int) -> list[Delivery]:  # noqa: ANN401 - a ctypes pointer has no better type
+    """Converts the deliveries of a batch. `first`: a pointer to the first one.
+
+    ctypes makes an object for each structure that is read, and calls a descriptor for each field. So each field is read
+    of all structures at a time, as every so many words of one array.
+    """
+    words = count * _DELIVERY_WORDS
+    texts, bodies, numbers, signed, halves = (ctypes.cast(first, kind) for kind in _COLUMN_KINDS)
+    make = object.__new__
+    found: list[Delivery] = []
+    for id_, conversation_, body, size, pairs, attempt_, token, created, timeout in zip(
+        texts[_word("id") : words : _DELIVERY_WORDS],
+        texts[_word("conversation") : words : _DELIVERY_WORDS],
+        bodies[_word("body") : words : _DELIVERY_WORDS],
+        numbers[_word("body_size") : words : _DELIVERY_WORDS],
+        numbers[_word("metadata_count") : words : _DELIVERY_WORDS],
+        halves[_ATTEMPT : 2 * words : 2 * _DELIVERY_WORDS],
+        numbers[_word("token") : words : _DELIVERY_WORDS],
+        signed[_word("created_ms") : words : _DELIVERY_WORDS],
+        signed[_word("timeout_ms") : words : _DELIVERY_WORDS],
+    ):
+        value = make(Delivery)
+        value.__dict__.update(
+            id=id_.decode("utf-8", "replace"),
+            conversation=conversation_.decode("utf-8", "replace"),
+            body=body[:size],
+            metadata=_pairs(first[len(found)].metadata, pairs) if pairs else {},
+            attempt=attempt_,
+            token=token,
+            created=moment(created),
+            timeout=timeout / 1000,
+        )
+        found.append(value)
+    return found
 
 
 def failure(source: _abi.Failure) -> Failure:
