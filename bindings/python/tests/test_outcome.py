@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msgqueue import FailureKind, InvalidError, Outcome, Status, Verdict, _abi
+from msgqueue.outcome import _array_for_c
 
 
 def written(outcome: Outcome) -> Any:
@@ -116,3 +117,20 @@ def test_a_wrong_value_is_an_invalid_error(make: Any) -> None:
 def test_a_wrong_type_is_a_type_error(make: Any) -> None:
     with pytest.raises(TypeError):
         make()
+
+
+def test_F10_plain_successes_are_copied_whole_for_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [Outcome.sent()] * 15 + [Outcome.retry(FailureKind.SERVER, code=7, text="busy")] + [Outcome.sent()]
+    expected = [bytes(answer._for_c()) for answer in answers]
+    # The structure of a plain success is made once.
+    _array_for_c(answers[:1])
+    write, calls = Outcome._write, []
+
+    def counted(outcome: Outcome, target: _abi.Outcome) -> None:
+        calls.append(outcome)
+        write(outcome, target)
+
+    monkeypatch.setattr(Outcome, "_write", counted)
+    assert [bytes(each) for each in _array_for_c(answers)] == expected
+    assert calls == [answers[15]]
+    assert len(_array_for_c([])) == 0
