@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import checks
 import pytest
@@ -325,6 +327,51 @@ def test_B4_nats_server_without_tls_is_refused(broker: NatsServer) -> None:
         outcome = relay(delivery())
     assert outcome.verdict is Verdict.OFFLINE, outcome
     assert "TLS" in outcome.text
+
+
+def test_F11_nats_usual_answers_are_not_read_as_json(broker: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = new_target()
+    broker.prepare(target)
+    calls: list[bytes] = []
+
+    def counted(data: bytes) -> Client:
+        calls.append(data)
+        return json.loads(data)
+
+    monkeypatch.setattr(nats, "json", SimpleNamespace(loads=counted))
+    messages = [delivery(str(number), conversation=str(number)) for number in range(50)]
+    with broker.relay(target, longest_gap=0) as relay:
+        for _ in range(2):
+            # The second time each is a duplicate.
+            assert {each.verdict for each in relay.batch(messages)} == {Verdict.SENT}
+    assert calls == []
+
+
+def understood(relay: Client, answer: bytes) -> Client:
+    return relay._answer(SimpleNamespace(), SimpleNamespace(headers=None, data=answer))
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_stored"),
+    [
+        (b'{"stream":"S", "seq":1}', True),
+        (b'{"stream":"S","seq":1,"duplicate": true}', True),
+        (b'{"stream":"S", "seq":1, "domain":"hub"}', True),
+        (b'{"type":"x","stream":"S"}', True),
+        ('{"stream":"\N{SNOWMAN}", "seq":1}'.encode(), True),
+        (b'{"error":{"code":503,"err_code":10077,"description":"full"},"stream":"S","seq":0}', False),
+        (b'{"stream":"S", "seq":1}{}', False),
+        (b'{"stream":"S", "seq":1', False),
+        (b'{"stream":"S", "seq":1}\n', True),
+        (b'{"seq":1}', False),
+        (b"", False),
+    ],
+)
+def test_F11_B4_nats_every_form_of_an_answer_is_understood(answer: bytes, is_stored: bool) -> None:
+    with relays.Nats("nats://127.0.0.1:9", "target") as relay:
+        problem = understood(relay, answer)
+        assert (problem is None) == is_stored
+        assert relay._known == ({"\N{SNOWMAN}" if b"\xe2" in answer else "S"} if is_stored else set())
 
 
 def test_B4_B9_nats_proof(broker: NatsServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,8 @@ _NAME = re.compile(r"[!-9;-~]+\Z")
 _BREAK = re.compile("[\r\n\0]")
 # The client makes lower case of what the server says. The server quotes the subject.
 _VIOLATION = re.compile(r'permissions violation for publish to "((?:[^"\\]|\\["\\])*)"', re.IGNORECASE)
+# How a stream says that it stored a message, so far. Reading JSON takes three times as long.
+_STORED = re.compile(rb'\{"stream":"([\w-]+)", ?"seq":[0-9]+(?:, ?"duplicate": ?true)?\}\Z')
 # Codes of JetStream: the message is larger than the stream permits.
 _TOO_LARGE = 10054
 # These: the server or the account takes no messages at all (resources, storage, JetStream is off or not ready).
@@ -339,6 +341,10 @@ class Nats(LoopRelay[_Connection, _Message]):
         errors = self._client.js.errors
         if message.headers and message.headers.get("Status") == "503":
             return cast(BaseException, errors.NoStreamResponseError())
+        stored = _STORED.match(message.data)
+        if stored is not None:
+            self._note_stream(connection, stored[1].decode())
+            return None
         try:
             answer = json.loads(message.data)
             if "error" in answer:
@@ -349,10 +355,14 @@ class Nats(LoopRelay[_Connection, _Message]):
             return cast(BaseException, problem)
         except Exception as problem:  # noqa: BLE001 - it may be anything
             return RetryableError(FailureKind.SERVER, f"an unexpected answer of the server: {described(problem)}")
+        self._note_stream(connection, name)
+        return None
+
+    def _note_stream(self, connection: _Connection, name: str) -> None:
+        """Notes the name of a stream that stored a message."""
         if name not in self._known:
             self._known.add(name)
             self._start(lambda: self._check_window(connection, name))
-        return None
 
     async def _check_window(self, connection: _Connection, name: str) -> None:
         try:
