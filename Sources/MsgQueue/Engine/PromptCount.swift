@@ -4,7 +4,7 @@
 /// messages are examined, by the conditions of the scheduler.
 final class PromptCount {
     private typealias Sum = UnsentSums.Sum
-    private typealias Unsent = Scheduler.Unsent
+    private typealias Unsent = DrainForecast.Unsent
 
     /// What a yes sends of some messages.
     private struct Found {
@@ -56,7 +56,7 @@ final class PromptCount {
     private struct Walk {
         var after: Int64 = 0
         var found = Found()
-        var reach = Scheduler.Reach()
+        var reach = DrainForecast.Reach()
     }
 
     /// The length of a step in nanoseconds.
@@ -81,11 +81,11 @@ final class PromptCount {
 
     /// Performs one step. Returns the effects of the count; nil: it is not complete.
     func step(_ now: Moment) throws(QueueError) -> [Effect]? {
-        if context.core.scheduler.sendsNothing(now) {
+        if forecast(now).sendsNothing {
             work = nil
             return context.core.promptCounted(
                 prompt(Found(), Work(version: version, sums: store.unsentSums.discarded), 0), version,
-                changesAt: context.core.scheduler.holdEnd(now), now)
+                changesAt: context.core.scheduler.receiverHold(now), now)
         }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepTime }
@@ -113,6 +113,8 @@ final class PromptCount {
             work: duration, now)
     }
 
+    private func forecast(_ now: Moment) -> DrainForecast { DrainForecast(context.core.scheduler, now) }
+
     private var version: Scheduler.PromptVersion { context.core.scheduler.promptVersion(commits: store.commits) }
 
     /// A count begins again that was interrupted, that belongs to an earlier prompt, or whose sums a rollback has discarded.
@@ -137,13 +139,13 @@ final class PromptCount {
         let expired = try store.queue.expiredHeads(at: now.wall, limit: Self.mostExpired)
         for (conversation, head) in expired { work.expired[conversation, default: [:]][head.sequence] = head }
         work.isExpiring = expired.count == Self.mostExpired
-        var unusual = context.core.scheduler.unusualConversations
+        var unusual = forecast(now).unusualConversations
         for heads in [work.expired, store.unsentSums.sums.retries, includesFailed ? store.unsentSums.sums.scheduledFailures : [:]] {
             for name in heads.keys { unusual.insert(name) }
         }
         work.unusual = Array(unusual)
         for (name, part) in store.unsentSums.sums.parts where part.mayWait && !unusual.contains(name) {
-            if Scheduler.mayBlock(deferred: deferred(part, of: name)) { work.unusual.append(name) } else { work.waiting.append(name) }
+            if DrainForecast.mayBlock(deferred: deferred(part, of: name)) { work.unusual.append(name) } else { work.waiting.append(name) }
         }
         work.unfolded = store.counts.unfoldedConversations
         return work
@@ -205,18 +207,19 @@ final class PromptCount {
     private func found(in name: Name, _ counts: Counts, _ work: inout Work, _ now: Moment) throws(QueueError) -> Found? {
         let retries = store.unsentSums.sums.retries[name] ?? [:]
         noteRetries(retries, &work, now)
-        let share = context.core.scheduler.share(
-            of: name, retries: retries, deferred: deferred(store.unsentSums.sums.part(of: name), of: name), now)
+        let forecast = forecast(now)
+        let share = forecast.share(
+            of: name, retries: retries, deferred: deferred(store.unsentSums.sums.part(of: name), of: name))
         if share != .inOrder { work.walk = nil }
         switch share {
         case .nothing: return Found()
         case .inOrder: return try walk(name, &work, now)
         case .most:
             var found = expected(counts, store.unsentSums.sums.part(of: name))
-            for head in singles(of: name, retries, work.expired[name] ?? [:], now) { found.queued -= Sum(head) }
+            for head in singles(of: name, retries, work.expired[name] ?? [:], forecast) { found.queued -= Sum(head) }
             if includesFailed {
                 for head in (store.unsentSums.sums.scheduledFailures[name] ?? [:]).values
-                where !context.core.scheduler.isSentByYes(Unsent(name, head, isFailed: true), now) { found.failed -= Sum(head) }
+                where !forecast.isSentByYes(Unsent(name, head, isFailed: true)) { found.failed -= Sum(head) }
             }
             return found
         }
@@ -233,16 +236,16 @@ final class PromptCount {
     /// The queued messages that a yes does not send although the sums contain them: those being sent, those that start without it, and those
     /// that have expired or, where others may overtake them, wait for a retry.
     private func singles(
-        of name: Name, _ retries: [Int64: Head], _ expired: [Int64: Head], _ now: Moment
+        of name: Name, _ retries: [Int64: Head], _ expired: [Int64: Head], _ forecast: DrainForecast
     ) -> Dictionary<Int64, Head>.Values {
         // One message may be several of these.
         var singles = retries
         for (sequence, head) in expired { singles[sequence] = head }
-        for head in context.core.scheduler.selfStarting(in: name) { singles[head.sequence] = head }
+        for head in forecast.selfStarting(in: name) { singles[head.sequence] = head }
         for flight in context.core.scheduler.flights.values where !flight.isEnded && flight.conversation == name {
             singles[flight.sequence] = context.core.rowsInFlight[flight.token]?.head
         }
-        for (sequence, head) in singles where isInNoSum(head) || context.core.scheduler.isSentByYes(Unsent(name, head), now) {
+        for (sequence, head) in singles where isInNoSum(head) || forecast.isSentByYes(Unsent(name, head)) {
             singles[sequence] = nil
         }
         return singles.values
@@ -272,7 +275,7 @@ final class PromptCount {
             inOrder.append(Unsent(name, head))
         }
         inOrder += failed[next...].lazy.filter { $0.head.sequence <= end }.map { Unsent(name, $0.head, isFailed: true) }
-        for message in context.core.scheduler.sentByYes(inOrder, &walk.reach, now) {
+        for message in forecast(now).sentByYes(inOrder, &walk.reach) {
             if message.isFailed { walk.found.failed += Sum(message.head) } else { walk.found.queued += Sum(message.head) }
         }
         walk.after = end
@@ -325,10 +328,11 @@ final class PromptCount {
         _ now: Moment, _ read: (_ after: Int64) throws(QueueError) -> [Unsent]
     ) throws(QueueError) -> Int64? {
         var (after, searched): (Int64, Int) = (0, 0)
-        var reach = Scheduler.Reach()
+        var reach = DrainForecast.Reach()
+        let forecast = forecast(now)
         while searched < Self.mostSearched {
             let messages = try read(after)
-            if let first = context.core.scheduler.sentByYes(messages, &reach, now).first {
+            if let first = forecast.sentByYes(messages, &reach).first {
                 return try store.messages.createdAt(first.head.sequence)
             }
             guard messages.count == Self.page, let last = messages.last?.head.sequence else { return nil }

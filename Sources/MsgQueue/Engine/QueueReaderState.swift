@@ -5,11 +5,10 @@ extension QueueReader {
         let now = ports.moment
         // The prompt may have expired while the timer has not withdrawn it yet.
         let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
-        var wait = context.core.scheduler.wait(
-            queued: store.counts.totals.queued, hasStart: context.hasStart, queuedIn: { drains.left(of: $0).queued }, now)
-        if store.counts.totals.queued > 0, context.core.scheduler.needsSample(wait) {
-            wait = context.core.scheduler.wait(wait, sample(nil), now)
-        }
+        let reasons = QueueReasons(context.core.scheduler, now)
+        var wait = reasons.wait(
+            queued: store.counts.totals.queued, hasStart: context.hasStart, queuedIn: { drains.left(of: $0).queued })
+        if store.counts.totals.queued > 0, reasons.needsSample(wait) { wait = reasons.wait(wait, sample(nil)) }
         return QueueState(
             network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
             isPaused: context.core.scheduler.isPaused,
@@ -41,7 +40,7 @@ extension QueueReader {
 
     /// Returns how many queued messages of all or of one conversation are being sent now, one after another.
     private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> Int64 {
-        switch context.core.scheduler.activeScope(now) {
+        switch QueueReasons(context.core.scheduler, now).activeScope {
         case .nothing: return 0
         case .everything: return counts.sending > 0 || context.core.scheduler.session != nil ? startableCount(conversation, now) : 0
         case .conversation(let drained): return conversation == nil || drained == conversation ? startableCount(drained, now) : 0
@@ -49,7 +48,7 @@ extension QueueReader {
     }
 
     private func startableCount(_ conversation: Name?, _ now: Moment) -> Int64 {
-        sample(conversation).map { context.core.scheduler.startableCount($0, now) } ?? 0
+        sample(conversation).map { QueueReasons(context.core.scheduler, now).startableCount($0) } ?? 0
     }
 
     /// Returns the first queued messages of all or of one conversation; nil: the store cannot be read, which the next write reports.
@@ -68,7 +67,7 @@ extension QueueReader {
         facts.mode = options.mode
         (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
         facts.isPaused = context.core.scheduler.isPaused || conversation.map(context.core.scheduler.isPaused(byName:)) ?? false
-        facts.isHeldBack = options.readOnly || context.core.scheduler.isHeldBack(now)
+        facts.isHeldBack = options.readOnly || QueueReasons(context.core.scheduler, now).isHeldBack
         let mayPromise = facts.connectivity == .offline && facts.sendsWhenConnected && facts.sending == 0
         facts.areFree = mayPromise && (1...Self.mostFree).contains(facts.queued) && areFree(conversation, now)
         return facts
@@ -86,7 +85,7 @@ extension QueueReader {
                 } else {
                     try store.queue.queued(after: 0, limit: limit)
                 }
-            return context.core.scheduler.areFree(rows, now)
+            return QueueReasons(context.core.scheduler, now).areFree(rows)
         } catch {
             // The next write reports that the store cannot be read.
             return false

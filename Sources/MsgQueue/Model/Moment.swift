@@ -8,4 +8,7 @@ package struct Moment: Sendable, Equatable {
         self.wall = wall
         self.mono = mono
     }
+
+    /// Converts a monotonic time to wall time; a past time becomes the current time.
+    func wall(at mono: Int64) -> Int64 { wall.addingClamped(max(0, mono.subtractingClamped(self.mono))) }
 }

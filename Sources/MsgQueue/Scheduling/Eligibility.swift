@@ -45,7 +45,7 @@ extension Scheduler {
 
     /// What prevents every attempt of a conversation, and until when; nil: nothing.
     func gate(_ conversation: Name, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)? {
-        if isStoreRefusing(now) { return (.storage, wall(storageRetryAt, now)) }
+        if isStoreRefusing(now) { return (.storage, now.wall(at: storageRetryAt)) }
         // Where nothing is sent, what the message itself waits for says more.
         if let barrier, !isOnlyLookedAt { return (barrier, 0) }
         return isPaused || isPaused(byName: conversation) ? (.paused, 0) : nil
@@ -59,7 +59,7 @@ extension Scheduler {
         if isBlocked(head.sequence, conversation) { return .wait(.blocked) }
         if head.hasExpired(now) { return .wait(.expired) }
         if head.wait(now) > 0 || isMetered(head) { return ownWait(head, conversation, lane, now) }
-        if let end = receiverHold(now) { return .wait(.holding, until: wall(end, now)) }
+        if let end = receiverHold(now) { return .wait(.holding, until: now.wall(at: end)) }
         return permission(head, conversation, lane, now)
     }
 
@@ -84,7 +84,7 @@ extension Scheduler {
         if isMetered(head) { return .wait(.metered) }
         let delay = max(head.retryWait(now), head.skipWait(now))
         if delay > 0, !isHeldLonger { return .wait(.retrying, until: now.wall.addingClamped(delay)) }
-        return .wait(.holding, until: wall(held ?? now.mono, now))
+        return .wait(.holding, until: now.wall(at: held ?? now.mono))
     }
 
     /// When the holds end for this message (monotonic), without its own times; nil: there is none.
@@ -121,15 +121,15 @@ extension Scheduler {
     private func timerHold(_ now: Moment) -> Eligibility? {
         // The return to the foreground also ends the hold.
         if !timersRun { return .wait(.trigger) }
-        return holds.offlineHold(now).map { .wait(.holding, until: wall($0, now)) }
+        return holds.offlineHold(now).map { .wait(.holding, until: now.wall(at: $0)) }
     }
 
     /// In mode auto: what delays automatic sending; nil: nothing.
     func automaticHold(_ now: Moment) -> Eligibility? {
         if let hold = timerHold(now) { return hold }
-        if let stableAt = holds.settling(now) { return .wait(.holding, until: wall(stableAt, now)) }
+        if let stableAt = holds.settling(now) { return .wait(.holding, until: now.wall(at: stableAt)) }
         if hasBudget { return nil }
-        return .wait(.trigger, until: nextTriggerAt.map { $0 > now.mono ? wall($0, now) : 0 } ?? 0)
+        return .wait(.trigger, until: nextTriggerAt.map { $0 > now.mono ? now.wall(at: $0) : 0 } ?? 0)
     }
 
     /// Whether automatic sending is active now. Retries that are due need no `budget` then.

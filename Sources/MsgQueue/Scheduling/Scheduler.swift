@@ -249,4 +249,19 @@ package struct Scheduler {
     }
 
     package func isForced(_ sequence: Int64) -> Bool { forced.contains { $0.sequence == sequence } }
+
+    /// Whether the message starts in every mode, without a drain or an answer: it is sent directly or approved.
+    func startsUnasked(_ head: Head, _ conversation: Name) -> Bool {
+        guard let lane = lanes[conversation] else { return false }
+        return lane.isDirect(head.sequence) || lane.approved.contains(head.sequence)
+    }
+
+    /// Whether the index contains the message. Without a budget no other is read from the store.
+    func isLoaded(_ sequence: Int64, _ conversation: Name) -> Bool { lanes[conversation]?.contains(sequence) ?? false }
+
+    /// How many messages one run of the queue sends.
+    var runLimit: Int { defaultBatch == 0 ? Int.max : defaultBatch }
+
+    /// Why there is no connection, as the host or the last attempt says; "": unknown, or there is one.
+    package var offlineReason: String { network.offlineReason.isEmpty ? attemptOfflineReason : network.offlineReason }
 }

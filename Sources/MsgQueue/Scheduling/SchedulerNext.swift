@@ -157,7 +157,7 @@ extension Scheduler {
 
     /// Renews the budget of automatic sending: at the launch, in the foreground, online, at the periodic trigger, and after a resume.
     mutating func trigger(_ now: Moment) {
-        budget = defaultBatch == 0 ? Int.max : defaultBatch
+        budget = runLimit
         scheduleAll(now)
     }
 

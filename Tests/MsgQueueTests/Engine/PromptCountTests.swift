@@ -112,18 +112,19 @@ import Testing
         }
 
         /// What a yes would send by the rule for single messages, and what it can be at most.
-        func expected() throws -> [Scheduler.Unsent] {
+        func expected() throws -> [DrainForecast.Unsent] {
             var messages = try bench.withStore { store in
-                let queued = try store.queue.queued(after: 0, limit: .max).map { Scheduler.Unsent($0.conversation, $0.head) }
+                let queued = try store.queue.queued(after: 0, limit: .max).map { DrainForecast.Unsent($0.conversation, $0.head) }
                 guard asksForFailed else { return queued }
                 let failed = try store.queue.failedHeads(after: 0, limit: .max)
-                return queued + failed.map { Scheduler.Unsent($0.conversation, $0.head, isFailed: true) }
+                return queued + failed.map { DrainForecast.Unsent($0.conversation, $0.head, isFailed: true) }
             }
             messages.sort { $0.head.sequence < $1.head.sequence }
             let scheduler = bench.engine.context.core.scheduler
-            var reach = Scheduler.Reach()
-            guard !scheduler.sendsNothing(bench.clock.ports.moment) else { return [] }
-            return scheduler.sentByYes(messages, &reach, bench.clock.ports.moment)
+            var reach = DrainForecast.Reach()
+            let forecast = DrainForecast(scheduler, bench.clock.ports.moment)
+            guard !forecast.sendsNothing else { return [] }
+            return forecast.sentByYes(messages, &reach)
         }
 
         /// Returns the number of messages that the prompt asks about.

@@ -421,10 +421,10 @@ import Testing
         try simulation.settle()
         #expect(simulation.inFlight.isEmpty)
         func text() -> String {
-            var wait = simulation.scheduler.wait(
-                queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
+            let reasons = QueueReasons(simulation.scheduler, simulation.now)
+            var wait = reasons.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart)
             let sample = QueueSample(simulation.store.queued(after: 0, limit: QueueSample.limit))
-            if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, sample, simulation.now) }
+            if reasons.needsSample(wait) { wait = reasons.wait(wait, sample) }
             return Words.queue(wait, BannerFacts(), now: simulation.now.wall)
         }
         #expect(text() == "The transport skipped the next message, so that it was not tried. It is tried in 1 s.")

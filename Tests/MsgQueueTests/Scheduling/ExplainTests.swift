@@ -60,12 +60,13 @@ import Testing
     private func checkQueue(_ simulation: Simulation, _ place: String) {
         guard simulation.scheduler.flights.isEmpty else { return }
         let queued = simulation.store.queued
-        var wait = simulation.scheduler.wait(queued: Int64(queued.count), hasStart: false, simulation.now)
+        let reasons = QueueReasons(simulation.scheduler, simulation.now)
+        var wait = reasons.wait(queued: Int64(queued.count), hasStart: false)
         let rows = queued.prefix(QueueSample.limit).compactMap { sequence in
             simulation.store[sequence].map { (conversation: $0.conversation, head: $0.head) }
         }
         let look = QueueSample(rows)
-        if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, look, simulation.now) }
+        if reasons.needsSample(wait) { wait = reasons.wait(wait, look) }
         guard !queued.isEmpty, !simulation.scheduler.isHeldByReceiver(simulation.now) else { return }
         // A reason of the engine comes before those of messages, and not all of a long backlog is known.
         guard look.isComplete, wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
@@ -86,16 +87,16 @@ import Testing
     /// The first reason, without the prediction of what follows.
     private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? {
         guard let message = simulation.store[sequence] else { return nil }
-        let scheduler = simulation.scheduler
-        let flight = scheduler.flights.values.first { $0.conversation == message.conversation }
+        let reasons = MessageReasons(simulation.scheduler, simulation.now)
+        let flight = reasons.scheduler.flights.values.first { $0.conversation == message.conversation }
         var deferred = 0
         let holder =
             flight?.sequence
             ?? (simulation.store.lanes[message.conversation] ?? []).first { before in
                 guard before < sequence, let head = simulation.store[before]?.head else { return false }
-                return scheduler.holds(head, after: &deferred, simulation.now)
+                return reasons.holds(head, after: &deferred)
             }
-        return scheduler.explain(message.head, message.conversation, holder: holder, simulation.now).reason
+        return reasons.explain(message.head, message.conversation, holder: holder).reason
     }
 
     private func act(_ simulation: Simulation, _ random: inout SeededGenerator) throws {

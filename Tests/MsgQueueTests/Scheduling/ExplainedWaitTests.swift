@@ -6,9 +6,10 @@ import Testing
 @Suite struct ExplainedWaitTests {
     private func queueText(_ simulation: EngineSimulation) -> String {
         let queued = Int64(simulation.queued.count)
-        var wait = simulation.scheduler.wait(queued: queued, hasStart: simulation.hasStart, simulation.now)
+        let reasons = QueueReasons(simulation.scheduler, simulation.now)
+        var wait = reasons.wait(queued: queued, hasStart: simulation.hasStart)
         let sample = QueueSample(simulation.queued(after: 0, limit: QueueSample.limit))
-        if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, sample, simulation.now) }
+        if reasons.needsSample(wait) { wait = reasons.wait(wait, sample) }
         return Words.queue(wait, BannerFacts(), now: simulation.now.wall)
     }
 

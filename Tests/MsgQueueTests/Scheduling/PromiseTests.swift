@@ -87,9 +87,10 @@ import Testing
         let scheduler = simulation.scheduler
         guard scheduler.flights.isEmpty, !simulation.store.queued.isEmpty else { return }
         let queued = simulation.store.queued
-        var wait = scheduler.wait(queued: Int64(queued.count), hasStart: simulation.hasStart, simulation.now)
+        let reasons = QueueReasons(scheduler, simulation.now)
+        var wait = reasons.wait(queued: Int64(queued.count), hasStart: simulation.hasStart)
         let rows = simulation.store.queued(after: 0, limit: QueueSample.limit)
-        if !queued.isEmpty, scheduler.needsSample(wait) { wait = scheduler.wait(wait, QueueSample(rows), simulation.now) }
+        if !queued.isEmpty, reasons.needsSample(wait) { wait = reasons.wait(wait, QueueSample(rows)) }
         var facts = BannerFacts()
         (facts.connectivity, facts.mode, facts.isPaused) = (scheduler.network.connectivity, simulation.options.mode, scheduler.isPaused)
         facts.queued = Int64(queued.count)

@@ -13,9 +13,9 @@ import Testing
 
     private func wait(_ simulation: Simulation) throws -> Wait {
         try simulation.settle()
-        let wait = simulation.scheduler.wait(
-            queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
-        return simulation.scheduler.needsSample(wait) ? simulation.scheduler.wait(wait, look(simulation), simulation.now) : wait
+        let reasons = QueueReasons(simulation.scheduler, simulation.now)
+        let wait = reasons.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart)
+        return reasons.needsSample(wait) ? reasons.wait(wait, look(simulation)) : wait
     }
 
     @Test(arguments: [Mode.ask, .manual])
@@ -106,9 +106,9 @@ import Testing
         simulation.enqueue("a", count: 3)
         try simulation.settle()
         #expect(simulation.flights.count == 1)
-        #expect(simulation.scheduler.startableCount(look(simulation), simulation.now) == 2)
+        #expect(QueueReasons(simulation.scheduler, simulation.now).startableCount(look(simulation)) == 2)
         _ = simulation.scheduler.pause("a", simulation.now)
-        #expect(simulation.scheduler.startableCount(look(simulation), simulation.now) == 0)
+        #expect(QueueReasons(simulation.scheduler, simulation.now).startableCount(look(simulation)) == 0)
     }
 
     @Test func Q20_paused_conversations_without_messages_are_no_reason() throws {

@@ -130,7 +130,7 @@ import Testing
             simulation.advance(passed)
             try simulation.settle()
             #expect(simulation.text(of: 1) == text)
-            let wait = simulation.scheduler.wait(queued: 1, hasStart: false, simulation.now)
+            let wait = QueueReasons(simulation.scheduler, simulation.now).wait(queued: 1, hasStart: false)
             #expect(Words.queue(wait, BannerFacts(), now: simulation.now.wall) == text)
         }
         #expect(

@@ -5,7 +5,8 @@ import Testing
 /// Q20: the reason of the queue agrees with what happens, and with the reasons of its messages.
 @Suite struct StateTests {
     private func wait(_ simulation: EngineSimulation) -> Wait {
-        simulation.scheduler.wait(queued: Int64(simulation.queued.count), hasStart: simulation.hasStart, simulation.now)
+        QueueReasons(simulation.scheduler, simulation.now)
+            .wait(queued: Int64(simulation.queued.count), hasStart: simulation.hasStart)
     }
 
     @Test func Q20_the_first_due_time_is_reported_however_far_away() throws {

@@ -97,23 +97,24 @@ extension SimulatedEngine {
     }
 
     /// What a yes to a prompt would send now, and what does not start without it.
-    var sentByYes: [Scheduler.Unsent] {
-        guard !scheduler.sendsNothing(now) else { return [] }
+    var sentByYes: [DrainForecast.Unsent] {
+        let forecast = DrainForecast(scheduler, now)
+        guard !forecast.sendsNothing else { return [] }
         let messages = store.all.filter { message in
             message.progress.status == .queued || options.promptForFailed && message.progress.status == .failed
         }
         let inOrder = messages.sorted { $0.sequence < $1.sequence }.map {
-            Scheduler.Unsent($0.conversation, $0.head, isFailed: $0.progress.status == .failed)
+            DrainForecast.Unsent($0.conversation, $0.head, isFailed: $0.progress.status == .failed)
         }
-        var reach = Scheduler.Reach()
-        return scheduler.sentByYes(inOrder, &reach, now)
+        var reach = DrainForecast.Reach()
+        return forecast.sentByYes(inOrder, &reach)
     }
 
     /// When time alone may change what a yes would send (monotonic); nil: never.
     private func nextChange(_ now: Moment) -> Int64? {
-        let waits = store.queued.compactMap { store[$0]?.head }.map { scheduler.expectedWait($0, now) }
+        let waits = store.queued.compactMap { store[$0]?.head }.map { scheduler.withMonotonicDue($0).wait(now) }
         let ends = waits.filter { $0 > 0 }.map { now.mono + min($0, Scheduler.longestSleep) }
-        return ([scheduler.holdEnd(now)].compactMap { $0 } + ends).min()
+        return ([scheduler.receiverHold(now)].compactMap { $0 } + ends).min()
     }
 
     private func begin(_ conversation: Name, _ sequence: Int64, _ hand: Hand) throws -> Bool {
