@@ -274,7 +274,7 @@ final class AttemptRunner {
     func revokeForbiddenCalls() {
         guard calls.hasWaiting else { return }
         let now = ports.moment
-        calls.revoke { !context.core.scheduler.mayCall($0, now) }
+        calls.revoke { !context.core.scheduler.gate.mayCall($0, now) }
     }
 
     private func runReleases() {

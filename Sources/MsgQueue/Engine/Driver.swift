@@ -270,11 +270,11 @@ final class Driver: @unchecked Sendable {
         var search = FailedMessages.Search(.failed(conversation?.text), after: after, paused: context.core.scheduler.pausedConversations)
         do throws(QueueError) {
             let hasMore = try failed.putBack(&search, round: 0)
-            context.core.scheduler.drainPutBack(search.count, through: hasMore ? search.after : nil)
+            context.core.scheduler.gate.drains.putBack(search.count, through: hasMore ? search.after : nil)
         } catch {
             // Those that were put back stay queued.
-            context.core.scheduler.drainPutBack(search.count, through: nil)
-            context.core.scheduler.drainPutBackFailed()
+            context.core.scheduler.gate.drains.putBack(search.count, through: nil)
+            context.core.scheduler.gate.drains.putBackFailed()
         }
     }
 
@@ -366,7 +366,7 @@ final class Driver: @unchecked Sendable {
         }
         runDueSteps()
         attempts.make(call) {
-            let mayBegin = continues && !isCallbackNext && !context.core.scheduler.isPausedOffline(ports.moment)
+            let mayBegin = continues && !isCallbackNext && !context.core.scheduler.gate.isPausedOffline(ports.moment)
             if mayBegin { _ = begin() } else { writes.commit() }
         }
         runDueSteps()

@@ -38,7 +38,7 @@ extension QueueReader {
         let scheduler = context.core.scheduler
         var waiting = Waiting()
         waiting.queued = writes.counts.queued
-        let conversations = scheduler.conversationsPausedByName
+        let conversations = scheduler.gate.pauses.byName
         if scheduler.isPaused {
             waiting.paused = waiting.queued
         } else {
@@ -53,7 +53,7 @@ extension QueueReader {
     func waitingPage(_ filter: Filter) -> WaitingPage {
         let scheduler = context.core.scheduler
         // While the queue is paused all messages wait for its end.
-        return WaitingPage(filter, after: ports.moment.wall, excluding: scheduler.isPaused ? nil : scheduler.conversationsPausedByName)
+        return WaitingPage(filter, after: ports.moment.wall, excluding: scheduler.isPaused ? nil : scheduler.gate.pauses.byName)
     }
 
     func step(_ page: inout WaitingPage) throws(QueueError) -> Bool {
@@ -69,7 +69,7 @@ extension QueueReader {
         guard !scheduler.isPaused else { return PageSteps(filter) }
         var found: [Int64] = []
         let only = filter.conversation.map { Name($0) }
-        for name in scheduler.conversationsPausedByName where only == nil || only == name {
+        for name in scheduler.gate.pauses.byName where only == nil || only == name {
             var page = filter
             page.conversation = name.text
             found += try store.pages.sequences(page, sending: sending)

@@ -93,7 +93,7 @@ final class FailedMessages {
     }
 
     private func isBeingRemoved(_ row: Row) -> Bool {
-        context.core.scheduler.isBeingRemoved(row.sequence, row.conversation, isUnsent: true)
+        context.core.scheduler.gate.pauses.isBeingRemoved(row.sequence, row.conversation, isUnsent: true)
     }
 
     /// Reads a failed message; nil: it is damaged and stays failed.

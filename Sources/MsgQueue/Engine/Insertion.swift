@@ -299,7 +299,7 @@ final class Insertion {
                     }
                     let own = unreported?[draft.conversation] ?? 1
                     // The counts include messages that a call is deleting.
-                    let isCleared = context.core.scheduler.clearedThrough(draft.conversation) > 0
+                    let isCleared = context.core.scheduler.gate.pauses.clearedThrough(draft.conversation) > 0
                     let first =
                         (known == nil || isEarly)
                         && (isCleared ? isFirst(message.sequence, in: draft.conversation) : isFirst(draft.conversation, of: own))
@@ -356,7 +356,7 @@ final class Insertion {
     /// Whether no message of its conversation waits before this one.
     private func isFirst(_ sequence: Int64, in conversation: Name) -> Bool {
         do throws(QueueError) {
-            let cleared = context.core.scheduler.clearedThrough(conversation)
+            let cleared = context.core.scheduler.gate.pauses.clearedThrough(conversation)
             return try !store.queue.hasQueued(in: conversation, after: cleared, before: sequence, sending: writes.sendingSequences)
         } catch {
             health.report(error)

@@ -170,7 +170,7 @@ final class PendingWrites {
         }
         let (facts, begun) = (staged, beginnings)
         (staged, beginnings) = ([], [])
-        let isBatch = context.core.scheduler.gathering != nil
+        let isBatch = context.core.scheduler.gate.gathering != nil
         if isBatch { context.core.closeBatch(context.ports.mono()) }
         for fact in facts { for notice in fact.notices { handle(notice) } }
         if isBatch, let transport = begun.first?.transport {
@@ -215,7 +215,7 @@ final class PendingWrites {
 
     /// The order in which the beginnings in the open transaction are reported.
     private var beginningOrder: [Int] {
-        context.core.scheduler.gathering == nil ? Array(beginnings.indices) : Self.order(of: beginnings.map(\.attempt))
+        context.core.scheduler.gate.gathering == nil ? Array(beginnings.indices) : Self.order(of: beginnings.map(\.attempt))
     }
 
     private func add(_ call: CallQueue.Call) {
@@ -296,7 +296,7 @@ final class PendingWrites {
     /// Whether a call is deleting this message. One that is being sent stays until its attempt ends.
     func isBeingRemoved(_ row: Row) -> Bool {
         let isUnsent = row.progress.status.isUnsent && !sendingSequences.contains(row.sequence)
-        return context.core.scheduler.isBeingRemoved(row.sequence, row.conversation, isUnsent: isUnsent)
+        return context.core.scheduler.gate.pauses.isBeingRemoved(row.sequence, row.conversation, isUnsent: isUnsent)
     }
 
     // MARK: Work without a caller

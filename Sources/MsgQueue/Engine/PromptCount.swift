@@ -85,7 +85,7 @@ final class PromptCount {
             work = nil
             return context.core.promptCounted(
                 prompt(Found(), Work(version: version, sums: store.unsentSums.discarded), 0), version,
-                changesAt: context.core.scheduler.receiverHold(now), now)
+                changesAt: context.core.scheduler.gate.receiverHold(now), now)
         }
         let start = Ports.nanoseconds()
         func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepTime }
@@ -228,7 +228,7 @@ final class PromptCount {
     /// The result changes when the delay of a retry ends.
     private func noteRetries(_ retries: [Int64: Head], _ work: inout Work, _ now: Moment) {
         for head in retries.values {
-            let wait = context.core.scheduler.withMonotonicDue(head).retryWait(now)
+            let wait = context.core.scheduler.gate.withMonotonicDue(head).retryWait(now)
             if wait > 0 { work.changesAt = min(work.changesAt ?? Int64.max, now.mono.addingClamped(wait)) }
         }
     }

@@ -115,7 +115,7 @@ final class QueueReader {
         Conversation(
             name: outline.name.text, counts: writes.withSending(outline.counts, outline.name),
             last: try message(outline.last, withBody: false), title: outline.title,
-            isPaused: context.core.scheduler.isPaused(byName: outline.name))
+            isPaused: context.core.scheduler.gate.pauses.isPaused(byName: outline.name))
     }
 
     /// Tells of a damaged row that was found.

@@ -12,7 +12,7 @@ extension QueueReader {
         return QueueState(
             network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
             isPaused: context.core.scheduler.isPaused,
-            pausedConversations: context.core.scheduler.conversationsPausedByName.count, isDraining: context.core.scheduler.session != nil,
+            pausedConversations: context.core.scheduler.gate.pauses.byName.count, isDraining: context.core.scheduler.session != nil,
             inFlight: context.core.scheduler.inFlight, hasTransport: context.core.scheduler.hasTransport,
             prompt: isAsking ? context.core.prompt : nil,
             promptExpiresAt: isAsking ? context.core.scheduler.promptExpiry(now) : nil, storage: events.storageReport,
@@ -24,7 +24,7 @@ extension QueueReader {
         if wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
         if wait.reason == .next, let hung = hungCalls { return Words.queueHung(hung) }
         return Words.queue(
-            wait, facts(writes.counts, nil, now), pausedConversations: Int64(context.core.scheduler.conversationsPausedByName.count),
+            wait, facts(writes.counts, nil, now), pausedConversations: Int64(context.core.scheduler.gate.pauses.byName.count),
             now: now.wall, isAsking: isAsking, offlineReason: context.core.scheduler.offlineReason)
     }
 
@@ -66,7 +66,7 @@ extension QueueReader {
         facts.connectivity = context.core.scheduler.network.connectivity
         facts.mode = options.mode
         (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
-        facts.isPaused = context.core.scheduler.isPaused || conversation.map(context.core.scheduler.isPaused(byName:)) ?? false
+        facts.isPaused = context.core.scheduler.isPaused || conversation.map(context.core.scheduler.gate.pauses.isPaused(byName:)) ?? false
         facts.isHeldBack = options.readOnly || QueueReasons(context.core.scheduler, now).isHeldBack
         let mayPromise = facts.connectivity == .offline && facts.sendsWhenConnected && facts.sending == 0
         facts.areFree = mayPromise && (1...Self.mostFree).contains(facts.queued) && areFree(conversation, now)

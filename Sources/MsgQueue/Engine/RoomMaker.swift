@@ -27,7 +27,7 @@ struct RoomMaker {
         let held = writes.heldSequences
         var rows: [Int64: Row] = [:]
         for sequence in queued {
-            let isGoing = context.core.scheduler.isBeingRemoved(sequence, conversation, isUnsent: true)
+            let isGoing = context.core.scheduler.gate.pauses.isBeingRemoved(sequence, conversation, isUnsent: true)
             guard !held.contains(sequence), !isGoing else { continue }
             rows[sequence] = try store.messages.replaceable(sequence, key, conversation)
         }

@@ -187,7 +187,7 @@ extension Core {
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.exhausted == .discard,
             discardRefused: options.refused == .discard, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
-            returnedAt: scheduler.returnedAt, receipt: outcome.receipt, random: random())
+            returnedAt: scheduler.gate.returnedAt, receipt: outcome.receipt, random: random())
         var effects: [Effect] = []
         var back: Head?
         if resolution.fate == .queued {
@@ -200,8 +200,8 @@ extension Core {
         scheduler.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
         scheduler.ended(
             flight.token, back: back, sent: resolution.fate == .sent, offline: resolution.isOffline, timedOut: timedOut, now)
-        let reason = scheduler.offlineReason
-        scheduler.attemptOfflineReason = outcome.verdict == .offline ? OfflineReason.text(outcome.text) : ""
+        let reason = scheduler.gate.offlineReason
+        scheduler.gate.attemptOfflineReason = outcome.verdict == .offline ? OfflineReason.text(outcome.text) : ""
         if let line = reasonChanged(from: reason) { effects.append(.notice(.log(line.level) { line.text })) }
         if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
             effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))
@@ -220,10 +220,10 @@ extension Core {
 
     /// Returns the line of the log for a change of the reason for being offline; nil: it is the same.
     package func reasonChanged(from before: String) -> (level: LogLevel, text: String)? {
-        let now = scheduler.offlineReason
+        let now = scheduler.gate.offlineReason
         guard !OfflineReason.isSame(now, before) else { return nil }
         guard now.isEmpty else { return (.warning, "not connected: \(now)") }
-        return scheduler.network.isOnline ? (.info, "connected again") : nil
+        return scheduler.gate.network.isOnline ? (.info, "connected again") : nil
     }
 
     /// Ends an attempt whose deadline has passed as a timeout.
@@ -249,7 +249,7 @@ extension Core {
     }
 
     private mutating func count(_ fate: Resolution.Fate, _ conversation: Name) {
-        scheduler.count(conversation) { report in
+        scheduler.gate.drains.count(conversation) { report in
             switch fate {
             case .sent: report.sent += 1
             case .failed: report.failed += 1
@@ -282,7 +282,7 @@ extension Core {
             notices += receipt(resolution.progress, of: row, at)
         case .queued:
             if failure == nil {
-                let reason = scheduler.attemptOfflineReason
+                let reason = scheduler.gate.attemptOfflineReason
                 notices.append(.log(.debug) { EventText.offline(number, of: row.id, reason) })
             }
             notices.append(change(.queued))

@@ -16,8 +16,10 @@ extension Scheduler {
         for (token, flight) in flights where lanes[flight.conversation]?.hasFlight(token) != true {
             return "INV-3: the lane of attempt \(flight.number) of message \(flight.sequence) does not have it"
         }
-        if session == nil, !pending.isEmpty { return "INV-5: a drain waits although none is running" }
-        if !removals.keys.allSatisfy(pausedConversations.contains) { return "INV-6: a conversation is being deleted and not held" }
+        if session == nil, !gate.drains.pending.isEmpty { return "INV-5: a drain waits although none is running" }
+        if !gate.pauses.removals.keys.allSatisfy(pausedConversations.contains) {
+            return "INV-6: a conversation is being deleted and not held"
+        }
         if forced.count > 1, Set(forced.map(\.sequence)).count < forced.count { return "INV-7: a message has two manual requests" }
         return lanes.lazy.compactMap { name, lane in brokenInvariant(of: lane, name) }.first
     }

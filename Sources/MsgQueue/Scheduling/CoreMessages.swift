@@ -43,7 +43,7 @@ extension Core {
     private mutating func leftQueue(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         scheduler.failed(sequence, conversation, now)
         scheduler.removed(sequence, conversation, now)
-        scheduler.count(conversation) { $0.failed += 1 }
+        scheduler.gate.drains.count(conversation) { $0.failed += 1 }
     }
 
     // MARK: Replacement
@@ -69,8 +69,8 @@ extension Core {
     /// Whether `retryAll` puts messages back to `queued` now. While offline it changes nothing in the modes ask and manual.
     package func putsBack() throws(QueueError) -> Bool {
         guard !MaintenanceRule.retriesLater(options) else { return true }
-        guard scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
-        return scheduler.network.isOnline || options.mode == .auto
+        guard scheduler.gate.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
+        return scheduler.gate.network.isOnline || options.mode == .auto
     }
 
     /// Returns the number of the round that messages put back now belong to; 0: none, because they are not sent.
@@ -88,9 +88,9 @@ extension Core {
         if hand == .retry, MaintenanceRule.retriesLater(options) {
             return OutcomeRule.paused(row.progress, expiresAt: row.expiry(now), now: now)
         }
-        guard scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
-        if !scheduler.network.isOnline { return unreachable(row, hand, now) }
-        guard scheduler.isPaused(row.conversation) else {
+        guard scheduler.gate.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
+        if !scheduler.gate.network.isOnline { return unreachable(row, hand, now) }
+        guard scheduler.gate.isPaused(row.conversation) else {
             scheduler.force(row.sequence, row.conversation, hand)
             return nil
         }
@@ -101,7 +101,7 @@ extension Core {
     /// Returns the result of a manual request that ends while offline.
     private func unreachable(_ row: Row, _ hand: Hand, _ now: Moment) -> Resolution {
         OutcomeRule.unreachable(
-            hand, of: row.progress, expiresAt: row.expiry(now), options: options, policy: policy, reason: scheduler.offlineReason,
+            hand, of: row.progress, expiresAt: row.expiry(now), options: options, policy: policy, reason: scheduler.gate.offlineReason,
             now: now, boot: opening.boot)
     }
 
@@ -133,7 +133,7 @@ extension Core {
         }
         scheduler.requestEnded(sequence)
         let resolution: Resolution
-        if !scheduler.network.isOnline {
+        if !scheduler.gate.network.isOnline {
             resolution = unreachable(row, hand, now)
         } else if row.progress.status == .failed {
             resolution = OutcomeRule.paused(row.progress, expiresAt: row.expiry(now), now: now)

@@ -19,9 +19,9 @@ package struct DrainForecast {
     /// `includesFailed`: failed messages, which may block later ones, were put back before.
     func fate(of head: Head, _ conversation: Name, includesFailed: Bool = false) -> Fate {
         if scheduler.flight(of: head.sequence, in: conversation) != nil { return .passes }
-        if head.hasExpired(now) { return scheduler.blocksOnFailure ? .stops : .passes }
-        if scheduler.isDeferred(head, now) { return .defers }
-        if !includesFailed, scheduler.isBlocked(head.sequence, conversation) { return .stops }
+        if head.hasExpired(now) { return scheduler.gate.blocksOnFailure ? .stops : .passes }
+        if scheduler.gate.isDeferred(head, now) { return .defers }
+        if !includesFailed, scheduler.gate.isBlocked(head.sequence, conversation) { return .stops }
         return head.wait(now) > 0 ? .stops : .sends
     }
 
@@ -67,12 +67,13 @@ package struct DrainForecast {
     /// `retries`: those of its messages that wait for a retry; `deferred`: the most messages of it that may be deferred.
     package func share(of conversation: Name, retries: [Int64: Head], deferred: Int64) -> Share {
         if isLeft(conversation) { return .nothing }
-        if Self.mayBlock(deferred: deferred + (scheduler.isStrict ? 0 : Int64(retries.count))) { return .inOrder }
-        if let head = scheduler.lanes[conversation]?.upcoming.first, head.wait(now) > 0, !scheduler.isDeferred(head, now) {
+        if Self.mayBlock(deferred: deferred + (scheduler.gate.isStrict ? 0 : Int64(retries.count))) { return .inOrder }
+        if let head = scheduler.lanes[conversation]?.upcoming.first, head.wait(now) > 0, !scheduler.gate.isDeferred(head, now) {
             return .inOrder
         }
-        if scheduler.blocks[conversation] != nil, !scheduler.promptsForFailed { return .inOrder }
-        return scheduler.isStrict && retries.contains { scheduler.withMonotonicDue($0.value).retryWait(now) > 0 } ? .inOrder : .most
+        if scheduler.gate.blocks[conversation] != nil, !scheduler.promptsForFailed { return .inOrder }
+        return scheduler.gate.isStrict && retries.contains { scheduler.gate.withMonotonicDue($0.value).retryWait(now) > 0 }
+            ? .inOrder : .most
     }
 
     /// Whether so many deferred messages of a conversation may block those behind them.
@@ -91,7 +92,7 @@ package struct DrainForecast {
         var names = scheduler.pausedConversations
         for name in scheduler.lanes.keys { names.insert(name) }
         for flight in scheduler.flights.values { names.insert(flight.conversation) }
-        if !scheduler.promptsForFailed { for name in scheduler.blocks.keys { names.insert(name) } }
+        if !scheduler.promptsForFailed { for name in scheduler.gate.blocks.keys { names.insert(name) } }
         if let conversation = scheduler.session?.conversation { names.insert(conversation) }
         return names
     }
@@ -127,7 +128,7 @@ package struct DrainForecast {
 
     /// Whether a yes would send nothing at all now.
     package var sendsNothing: Bool {
-        !scheduler.mayStart || scheduler.isHeldByReceiver(now) || scheduler.isMeteredForAll
+        !scheduler.gate.mayStart || scheduler.gate.isHeldByReceiver(now) || scheduler.gate.isMeteredForAll
     }
 
     /// A failed message as it will be put back (`OutcomeRule.putBack`).
@@ -143,6 +144,6 @@ package struct DrainForecast {
         if let lane = scheduler.lanes[conversation] {
             for head in lane.upcoming + lane.deferred where head.sequence == stored.sequence { return head }
         }
-        return scheduler.withMonotonicDue(stored)
+        return scheduler.gate.withMonotonicDue(stored)
     }
 }

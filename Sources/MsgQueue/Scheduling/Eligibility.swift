@@ -9,14 +9,14 @@ enum Eligibility {
 
 /// The conditions of an attempt: what is sent next, `explain`, the state of the queue and the prompt ask these functions. `LayerTests` lists
 /// conditions that no other file of the core may compare.
-extension Scheduler {
+extension Gate {
     // MARK: Every message
 
     /// What prevents every attempt, apart from the store; nil: nothing.
     var barrier: Explanation.Reason? {
         if !hasTransport { return .noTransport }
         if !network.isOnline { return .offline }
-        return isPaused ? .paused : nil
+        return pauses.isPaused ? .paused : nil
     }
 
     /// Whether any attempt may start.
@@ -41,14 +41,14 @@ extension Scheduler {
     var isOnlyLookedAt: Bool { isObserving && !hasTransport }
 
     /// Whether the conversation or the whole queue is paused.
-    func isPaused(_ conversation: Name) -> Bool { isPaused || pausedConversations.contains(conversation) }
+    func isPaused(_ conversation: Name) -> Bool { pauses.isPaused || pauses.conversations.contains(conversation) }
 
     /// What prevents every attempt of a conversation, and until when; nil: nothing.
-    func gate(_ conversation: Name, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)? {
+    func barrier(of conversation: Name, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)? {
         if isStoreRefusing(now) { return (.storage, now.wall(at: storageRetryAt)) }
         // Where nothing is sent, what the message itself waits for says more.
         if let barrier, !isOnlyLookedAt { return (barrier, 0) }
-        return isPaused || isPaused(byName: conversation) ? (.paused, 0) : nil
+        return pauses.isPaused || pauses.isPaused(byName: conversation) ? (.paused, 0) : nil
     }
 
     // MARK: One message
@@ -102,7 +102,9 @@ extension Scheduler {
     /// Whether the message, which is due, is sent by itself or by a drain, and what it waits for otherwise.
     private func permission(_ head: Head, _ conversation: Name, _ lane: Lane, _ now: Moment) -> Eligibility {
         // When a drain's batch is used up, the drain ends before anything else starts.
-        if let session, session.serves(conversation), !session.hasBatchLeft { return requested(conversation) ?? .wait(.trigger) }
+        if let session = drains.session, session.serves(conversation), !session.hasBatchLeft {
+            return requested(conversation) ?? .wait(.trigger)
+        }
         if maySend(now, in: conversation) || lane.isDirect(head.sequence) { return .start }
         if lane.approved.contains(head.sequence) { return timerHold(now) ?? .start }
         guard mode == .auto else { return requested(conversation) ?? .wait(.person) }
@@ -114,7 +116,7 @@ extension Scheduler {
 
     /// In its turn, when a drain was requested that begins after the current one; nil: none was.
     private func requested(_ conversation: Name) -> Eligibility? {
-        pending.contains { $0.serves(conversation) } ? .wait(.next) : nil
+        drains.pending.contains { $0.serves(conversation) } ? .wait(.next) : nil
     }
 
     /// What delays the messages that a timer starts; nil: nothing.
@@ -138,21 +140,21 @@ extension Scheduler {
     /// Whether the backlog may be sent now, automatically or by a drain.
     func maySend(_ now: Moment) -> Bool {
         guard mayStart, !isHeldByReceiver(now) else { return false }
-        if let session, session.conversation == nil, session.isOpen { return true }
+        if let session = drains.session, session.conversation == nil, session.isOpen { return true }
         return mode == .auto && automaticHold(now) == nil
     }
 
     /// Whether the backlog of one conversation may be sent now, automatically or by a drain.
     func maySend(_ now: Moment, in conversation: Name) -> Bool {
         if maySend(now) { return true }
-        guard mayStart, !isHeldByReceiver(now), let session else { return false }
+        guard mayStart, !isHeldByReceiver(now), let session = drains.session else { return false }
         return session.conversation == conversation && session.isOpen
     }
 
     /// Whether the call of an attempt that has begun may still be made.
     package func mayCall(_ flight: Flight, _ now: Moment) -> Bool {
         guard mayStart, !isPaused(flight.conversation), !isHeldByReceiver(now) else { return false }
-        return holds.offlineHold(now) == nil || session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
+        return holds.offlineHold(now) == nil || drains.session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
     }
 
     /// Whether a call that is not made yet would be revoked, although direct messages start: the last outcome was `offline`.
@@ -160,7 +162,7 @@ extension Scheduler {
 
     /// Whether messages of the conversation that are enqueued now may be sent directly.
     func isDirectAllowed(_ conversation: Name) -> Bool {
-        direct && mayStart && !isPaused(byName: conversation) && blocks[conversation] == nil
+        direct && mayStart && !pauses.isPaused(byName: conversation) && blocks[conversation] == nil
     }
 
     /// Whether more messages of the lane should be read from the store.
@@ -178,7 +180,7 @@ extension Scheduler {
     var timersRun: Bool { !isInBackground || sendsInBackground }
 
     /// Whether every message that may start does so when the time for which it waits has come; in the background only during a drain.
-    var laneTimersRun: Bool { timersRun || (session != nil && session?.stop == nil) }
+    var laneTimersRun: Bool { timersRun || (drains.session != nil && drains.session?.stop == nil) }
 
     /// Whether this message does. One that is sent directly needs no trigger, so that it starts in the background, too.
     func startsInTime(_ head: Head, _ lane: Lane) -> Bool { laneTimersRun || lane.isDirect(head.sequence) }

@@ -125,7 +125,7 @@ package struct Explainer<Queue: QueuedMessages> {
             for other in page {
                 if other.sequence >= head.sequence { return nil }
                 // A message that expires until then is gone, unless it blocks the conversation.
-                if other.hasExpired(reasons.now), !other.hasExpired(now), !reasons.scheduler.blocksOnFailure { continue }
+                if other.hasExpired(reasons.now), !other.hasExpired(now), !reasons.scheduler.gate.blocksOnFailure { continue }
                 if reasons.holds(other, after: &deferred) { return other.sequence }
             }
             guard page.count == 64, let last = page.last else { return nil }
@@ -215,7 +215,8 @@ package struct Explainer<Queue: QueuedMessages> {
             if head.isRetry, later.scheduler.isLoaded(head.sequence, conversation) { return .next }
             // The end of a hold renews the budget; until another time, any message may use it up.
             let isSure =
-                try cause.reason == .holding ? isWithin(later.scheduler.budget, head, later) : hasAtMost(later.scheduler.budget, head)
+                try cause.reason == .holding
+                ? isWithin(later.scheduler.gate.budget, head, later) : hasAtMost(later.scheduler.gate.budget, head)
             return isSure ? .next : .trigger
         case .trigger, .behind, .blocked, .metered: return next.reason
         // The store is only looked at: the program that sends does it then.
@@ -235,7 +236,7 @@ package struct Explainer<Queue: QueuedMessages> {
             if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
             guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
             // While the one before it is sent, others of other conversations may use up the batch.
-            let limit = connected.scheduler.slots == 1 ? Int.max : connected.scheduler.runLimit
+            let limit = connected.scheduler.slots == 1 ? Int.max : connected.scheduler.gate.runLimit
             let isAlone = try hasAtMost(limit, row.head)
             let isFirst = isAlone && !isInTurn
             return Wait(reason: isFirst ? .next : .trigger, isInTurn: !isFirst || !isSure)
@@ -269,7 +270,7 @@ package struct Explainer<Queue: QueuedMessages> {
     /// Whether a run of the queue that begins now starts the message at once: it is among the first, as far as a batch limits runs, and
     /// the rate permits it.
     private func isWithinRun(_ head: Head, _ reasons: MessageReasons) throws(QueueError) -> Bool {
-        guard try isWithin(reasons.scheduler.runLimit, head, reasons) else { return false }
+        guard try isWithin(reasons.scheduler.gate.runLimit, head, reasons) else { return false }
         return try isWithinRate(head, reasons)
     }
 

@@ -29,16 +29,16 @@ extension Scheduler {
     mutating func openBatch(_ batch: UInt64) {
         guard let limits else { return }
         let room = BatchRule.room(limits, taken: slotsTaken, slots: slots)
-        gathering = Gathering(batch: batch, limits: limits, room: room)
+        gate.gathering = Gathering(batch: batch, limits: limits, room: room)
     }
 
     /// Adds a message to the batch, after its attempt was reserved.
-    mutating func addToBatch(_ conversation: Name, bytes: Int) { gathering?.add(conversation, bytes: bytes) }
+    mutating func addToBatch(_ conversation: Name, bytes: Int) { gate.gathering?.add(conversation, bytes: bytes) }
 
     /// Ends the choice, after the beginning of the attempts was committed at `now` (monotonic).
     mutating func closeBatch(_ now: Int64) {
-        guard let batch = gathering else { return }
-        gathering = nil
+        guard let batch = gate.gathering else { return }
+        gate.gathering = nil
         // Messages that found no room have waited, too: the next batch begins without a wait.
         if lingerUntil != 0 { lingerUntil = leavesMessages(batch.batch) ? min(lingerUntil, now) : 0 }
     }
@@ -51,18 +51,16 @@ extension Scheduler {
     }
 
     /// Ends the choice, after the attempts were withdrawn.
-    mutating func dropBatch() { gathering = nil }
+    mutating func dropBatch() { gate.gathering = nil }
 
     /// Whether a body of this size still fits into the batch.
-    package func fitsBatch(bytes: Int) -> Bool { gathering?.accepts(bytes: bytes) ?? false }
-
-    /// Whether an attempt may begin in the lane: none is in flight, or only those of the batch that is being chosen.
-    func isFree(_ lane: Lane) -> Bool { lane.isFree(for: gathering?.batch) }
+    package func fitsBatch(bytes: Int) -> Bool { gate.gathering?.accepts(bytes: bytes) ?? false }
 
     /// The start of the next message of the batch, or a step that must precede it: a read of the store, or an expiry. nil: the batch is
     /// complete.
     package mutating func nextInBatch(_ now: Moment, queued: Int64) -> Step? {
-        guard let batch = gathering, !batch.isFull, unscheduled.isEmpty, mayStart, !isStoreRefusing(now), session?.hasBatchLeft ?? true,
+        guard let batch = gate.gathering, !batch.isFull, unscheduled.isEmpty, gate.mayStart, !gate.isStoreRefusing(now),
+            session?.hasBatchLeft ?? true,
             pace?.isOpen(at: now.mono) ?? true
         else { return nil }
         wakeLanes(now)
@@ -75,10 +73,10 @@ extension Scheduler {
         if case .start(conversation, let sequence, let hand)? = nextOfRound(now) {
             return .start(conversation: conversation, sequence: sequence, hand: hand)
         }
-        guard let lane = lanes[conversation], isFree(lane), !pausedConversations.contains(conversation) else { return nil }
+        guard let lane = lanes[conversation], gate.isFree(lane), !pausedConversations.contains(conversation) else { return nil }
         guard let head = lane.upcoming.first else {
-            guard canLoad(lane, conversation, now) else { return nil }
-            return .load(conversation: conversation, after: max(lane.last, clearedThrough(conversation)), limit: Lane.window)
+            guard gate.canLoad(lane, conversation, now) else { return nil }
+            return .load(conversation: conversation, after: max(lane.last, gate.pauses.clearedThrough(conversation)), limit: Lane.window)
         }
         return step(for: Ticket(key: head.sequence, conversation: conversation), now)
     }
@@ -114,7 +112,7 @@ extension Scheduler {
     private func hasReady(_ count: Int, in conversation: Name?, queued: Int64, _ now: Moment) -> Bool {
         guard queued - Int64(inFlight) >= Int64(count) else { return false }
         if let conversation { return lanes[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
-        guard scanComplete || !maySend(now) else { return true }
+        guard scanComplete || !gate.maySend(now) else { return true }
         var ready = 0
         var counted = Set<Name>()
         for name in backlogReady.conversations + liveReady.conversations where counted.insert(name).inserted {

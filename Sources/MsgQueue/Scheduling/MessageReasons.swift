@@ -9,7 +9,7 @@ package struct MessageReasons {
     /// this one, the first one of the round.
     package func explain(_ stored: Head, _ conversation: Name, holder: Int64?) -> (reason: Explanation.Reason, until: Int64) {
         let (reason, until) = explainWithoutRate(stored, conversation, holder: holder)
-        if scheduler.isOnlyLookedAt { return reason.isWaiting ? (reason, until) : (.noTransport, 0) }
+        if scheduler.gate.isOnlyLookedAt { return reason.isWaiting ? (reason, until) : (.noTransport, 0) }
         guard reason == .next else { return (reason, until) }
         if let pace = scheduler.pace, !pace.isOpen(at: now.mono) { return (.rate, now.wall(at: pace.opening(at: now.mono))) }
         // What a person asked for waits for no other message.
@@ -20,7 +20,7 @@ package struct MessageReasons {
     private func explainWithoutRate(_ stored: Head, _ conversation: Name, holder: Int64?) -> (reason: Explanation.Reason, until: Int64) {
         let head = withExpectedWaits(stored, conversation)
         let lane = scheduler.lanes[conversation] ?? Lane()
-        if let (reason, until) = scheduler.gate(conversation, now) { return (reason, until) }
+        if let (reason, until) = scheduler.gate.barrier(of: conversation, now) { return (reason, until) }
         if scheduler.isForced(head.sequence) { return (lane.flight == nil ? .next : .behind, 0) }
         if lane.flight != nil { return (.behind, 0) }
         if scheduler.isInRound(head, conversation, now) {
@@ -28,10 +28,10 @@ package struct MessageReasons {
                 return (.retrying, now.wall(at: delay.until))
             }
             if holder != nil { return (.behind, 0) }
-            return scheduler.receiverHold(now).map { (.holding, now.wall(at: $0)) } ?? (.next, 0)
+            return scheduler.gate.receiverHold(now).map { (.holding, now.wall(at: $0)) } ?? (.next, 0)
         }
-        if holder != nil, !scheduler.isBlocked(head.sequence, conversation) { return (.behind, 0) }
-        switch scheduler.eligibility(of: head, conversation, lane, now) {
+        if holder != nil, !scheduler.gate.isBlocked(head.sequence, conversation) { return (.behind, 0) }
+        switch scheduler.gate.eligibility(of: head, conversation, lane, now) {
         case .start: return (.next, 0)
         case .wait(let reason, let until): return (reason, until)
         }
@@ -40,7 +40,7 @@ package struct MessageReasons {
     /// Whether a queued message blocks later ones of its conversation. `deferred`: the number of messages before it that do not, which is
     /// counted on; beyond `deferredCeiling` a deferred one blocks, too.
     package func holds(_ head: Head, after deferred: inout Int) -> Bool {
-        !(scheduler.isDeferred(scheduler.withMonotonicDue(head), now) && Lane.passesOver(&deferred))
+        !(scheduler.gate.isDeferred(scheduler.gate.withMonotonicDue(head), now) && Lane.passesOver(&deferred))
     }
 
     /// Whether the round sends this message.
@@ -50,8 +50,8 @@ package struct MessageReasons {
 
     /// The message with the end of its delay, which is also over when a connection that has returned becomes stable.
     private func withExpectedDue(_ stored: Head) -> Head {
-        var head = scheduler.withMonotonicDue(stored)
-        if head.waitsForNetwork, scheduler.network.isOnline, let stableAt = scheduler.holds.settling(now) {
+        var head = scheduler.gate.withMonotonicDue(stored)
+        if head.waitsForNetwork, scheduler.gate.network.isOnline, let stableAt = scheduler.gate.holds.settling(now) {
             head.dueMono = head.dueMono.map { min($0, stableAt) }
         }
         return head
@@ -79,7 +79,7 @@ package struct MessageReasons {
 
     /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: it may be sent now.
     func earliestStart(_ stored: Head, _ conversation: Name) -> Int64 {
-        let held = (scheduler.holds.receiverEnd ?? now.mono).subtractingClamped(now.mono)
+        let held = (scheduler.gate.holds.receiverEnd ?? now.mono).subtractingClamped(now.mono)
         let delay = max(withExpectedWaits(stored, conversation).wait(now), held)
         return delay > 0 ? now.wall.addingClamped(delay) : 0
     }
@@ -90,22 +90,22 @@ package struct MessageReasons {
     func afterStorage(_ head: Head, _ conversation: Name) -> Explanation.Reason {
         if scheduler.isForced(head.sequence) { return .next }
         if scheduler.lanes[conversation]?.isDirect(head.sequence) == true { return .next }
-        if scheduler.mode != .auto, !scheduler.startsUnasked(head, conversation) { return .person }
-        return scheduler.timersRun ? .next : .trigger
+        if scheduler.gate.mode != .auto, !scheduler.startsUnasked(head, conversation) { return .person }
+        return scheduler.gate.timersRun ? .next : .trigger
     }
 
     /// The same after the connection returned and became stable, with no other input. If the message requires an unmetered link, the link is
     /// metered; otherwise it is not, so that messages before it may block it.
     func assumingOnline(_ head: Head) -> MessageReasons {
         var other = scheduler
-        other.network.connectivity = .online
-        other.network.metered = head.unmeteredOnly || other.unmeteredOnly
-        other.returnedAt = now.mono
+        other.gate.network.connectivity = .online
+        other.gate.network.metered = head.unmeteredOnly || other.gate.unmeteredOnly
+        other.gate.returnedAt = now.mono
         other.pace?.restart(at: now.mono)
-        other.holds.disconnected()
-        other.holds.endOfflinePause()
-        (other.session, other.lingering) = (nil, nil)
-        other.budget = other.runLimit
+        other.gate.holds.disconnected()
+        other.gate.holds.endOfflinePause()
+        (other.gate.drains.session, other.lingering) = (nil, nil)
+        other.gate.budget = other.gate.runLimit
         other.beginBacklog()
         return MessageReasons(other, now)
     }
@@ -115,15 +115,15 @@ package struct MessageReasons {
     func assuming(_ then: Moment, inRound: Bool) -> MessageReasons {
         var other = scheduler
         // A drain ends when nothing of it can be sent now.
-        other.session = nil
+        other.gate.drains.session = nil
         if !inRound { other.round = nil }
-        if other.network.isOnline, let stableAt = other.holds.stableAt, stableAt <= then.mono {
-            other.returnedAt = max(other.returnedAt, stableAt)
+        if other.gate.network.isOnline, let stableAt = other.gate.holds.stableAt, stableAt <= then.mono {
+            other.gate.returnedAt = max(other.gate.returnedAt, stableAt)
         }
-        let hasTriggered = other.timersRun && other.nextTriggerAt.map { $0 <= then.mono } ?? false
-        let hasHoldEnded = other.holds.isOver(by: then.mono)
-        if hasHoldEnded || (hasTriggered && !other.hasBudget) { other.beginBacklog() }
-        if hasTriggered || hasHoldEnded { other.budget = other.runLimit }
+        let hasTriggered = other.gate.timersRun && other.gate.nextTriggerAt.map { $0 <= then.mono } ?? false
+        let hasHoldEnded = other.gate.holds.isOver(by: then.mono)
+        if hasHoldEnded || (hasTriggered && !other.gate.hasBudget) { other.beginBacklog() }
+        if hasTriggered || hasHoldEnded { other.gate.budget = other.gate.runLimit }
         return MessageReasons(other, then)
     }
 }

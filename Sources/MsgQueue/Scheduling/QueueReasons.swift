@@ -14,12 +14,12 @@ package struct QueueReasons {
     /// `hasStart`: an attempt is about to start. Reasons that stop the whole queue are returned even if nothing is queued.
     package func wait(queued: Int64, hasStart: Bool, queuedIn: (Name) -> Int64 = { _ in 0 }) -> Wait {
         if scheduler.inFlight > 0 { return Wait(reason: .sending) }
-        let afterwards: Explanation.Reason = scheduler.mode != .auto ? .person : scheduler.timersRun ? .next : .trigger
-        if scheduler.isStoreRefusing(now) {
-            return Wait(reason: .storage, until: now.wall(at: scheduler.storageRetryAt), after: afterwards)
+        let afterwards: Explanation.Reason = scheduler.gate.mode != .auto ? .person : scheduler.gate.timersRun ? .next : .trigger
+        if scheduler.gate.isStoreRefusing(now) {
+            return Wait(reason: .storage, until: now.wall(at: scheduler.gate.storageRetryAt), after: afterwards)
         }
-        if let barrier = scheduler.barrier { return Wait(reason: barrier) }
-        if let held = scheduler.receiverHold(now) {
+        if let barrier = scheduler.gate.barrier { return Wait(reason: barrier) }
+        if let held = scheduler.gate.receiverHold(now) {
             let end = now.wall(at: held)
             return Wait(reason: .holding, until: end, after: afterwards, earliest: end)
         }
@@ -28,11 +28,11 @@ package struct QueueReasons {
         if let end = scheduler.lingerEnd(now) { return Wait(reason: .next, until: now.wall(at: end)) }
         if hasStart || scheduler.session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
-        if scheduler.isMeteredForAll { return Wait(reason: .metered) }
-        if scheduler.mode == .auto {
+        if scheduler.gate.isMeteredForAll { return Wait(reason: .metered) }
+        if scheduler.gate.mode == .auto {
             // In the background a message that was skipped starts by itself, also while others wait for the next run.
-            if !scheduler.timersRun, let wait = soonestMessage, wait.after == .next { return wait }
-            if case .wait(let reason, let until)? = scheduler.automaticHold(now) { return Wait(reason: reason, until: until) }
+            if !scheduler.gate.timersRun, let wait = soonestMessage, wait.after == .next { return wait }
+            if case .wait(let reason, let until)? = scheduler.gate.automaticHold(now) { return Wait(reason: reason, until: until) }
         } else if !areAllSelfStarting(queued, queuedIn) {
             return Wait(reason: .person)
         }
@@ -70,14 +70,14 @@ package struct QueueReasons {
             return nil
         }
         guard let next = scheduler.soonest(lane, ticket.conversation, now) else { return nil }
-        if scheduler.timersRun, let end = scheduler.holds.offlineEnd, ticket.key < end, !lane.isDirect(next.sequence) {
+        if scheduler.gate.timersRun, let end = scheduler.gate.holds.offlineEnd, ticket.key < end, !lane.isDirect(next.sequence) {
             return Wait(reason: .holding, until: now.wall(at: end))
         }
         let isSkipped = next.skipWait(now) > next.retryWait(now)
         let isRetry = max(next.retryWait(now), next.skipWait(now)) >= next.scheduledWait(now)
         let due = now.wall(at: ticket.key)
         return Wait(
-            reason: isRetry ? .retrying : .scheduled, until: due, after: scheduler.startsInTime(next, lane) ? .next : .trigger,
+            reason: isRetry ? .retrying : .scheduled, until: due, after: scheduler.gate.startsInTime(next, lane) ? .next : .trigger,
             earliest: due,
             isSkipped: isRetry && isSkipped)
     }
@@ -85,21 +85,23 @@ package struct QueueReasons {
     /// Whether every conversation is paused or blocked by a failed message.
     private var areAllHeld: Bool {
         guard scheduler.scanComplete, scheduler.lanes.count <= Self.examined,
-            !scheduler.blocks.isEmpty || !scheduler.pausedConversations.isEmpty
+            !scheduler.gate.blocks.isEmpty || !scheduler.pausedConversations.isEmpty
         else { return false }
         return scheduler.lanes.allSatisfy { name, lane in
             if scheduler.pausedConversations.contains(name) || !lane.hasMessages { return true }
-            return (lane.upcoming + lane.deferred).allSatisfy { scheduler.isBlocked($0.sequence, name) }
+            return (lane.upcoming + lane.deferred).allSatisfy { scheduler.gate.isBlocked($0.sequence, name) }
         }
     }
 
     /// Why messages wait although sending is allowed.
     private var held: Wait {
         if isAnyPaused { return Wait(reason: .paused) }
-        if scheduler.blocks.count > Self.examined || scheduler.blocks.contains(where: { scheduler.lanes[$0.key]?.hasMessages == true }) {
+        if scheduler.gate.blocks.count > Self.examined
+            || scheduler.gate.blocks.contains(where: { scheduler.lanes[$0.key]?.hasMessages == true })
+        {
             return Wait(reason: .blocked)
         }
-        return Wait(reason: scheduler.network.metered ? .metered : scheduler.mode == .auto ? .next : .person)
+        return Wait(reason: scheduler.gate.network.metered ? .metered : scheduler.gate.mode == .auto ? .next : .person)
     }
 
     /// Whether a paused conversation has queued messages.
@@ -111,7 +113,7 @@ package struct QueueReasons {
             return true
         }
         // Both sets are too large to compare: assume so unless there is another possible reason.
-        return scheduler.lanes.count > Self.examined && !scheduler.network.metered && scheduler.blocks.isEmpty
+        return scheduler.lanes.count > Self.examined && !scheduler.gate.network.metered && scheduler.gate.blocks.isEmpty
     }
 
     // MARK: A sample
@@ -121,8 +123,8 @@ package struct QueueReasons {
         switch wait.reason {
         case .next, .person, .trigger, .retrying, .scheduled, .blocked: true
         case .paused: !scheduler.isPaused
-        case .metered: !scheduler.unmeteredOnly
-        case .holding: scheduler.network.isOnline && !scheduler.isPaused
+        case .metered: !scheduler.gate.unmeteredOnly
+        case .holding: scheduler.gate.network.isOnline && !scheduler.isPaused
         default: false
         }
     }
@@ -139,7 +141,7 @@ package struct QueueReasons {
         if ready > 0, !isSpecific || !sample.isComplete {
             if wait.reason.isTimed, wait.after == .next, let rate = rateWait, rate.until > wait.until { return rate }
             result.count = sample.isComplete ? ready : nil
-            if wait.reason == .trigger, scheduler.defaultBatch > 0, ready > Int64(scheduler.defaultBatch) { result.count = nil }
+            if wait.reason == .trigger, scheduler.gate.defaultBatch > 0, ready > Int64(scheduler.gate.defaultBatch) { result.count = nil }
             return result
         }
         if found.reasons[.rate] != nil, let wait = rateWait { return wait }
@@ -152,11 +154,12 @@ package struct QueueReasons {
         if sample.rows.isEmpty { return result }
         // Messages that are ready and wait for a run come before those that wait for a time.
         // What starts by itself in the background comes before both.
-        if !scheduler.timersRun, wait.reason.isTimed, wait.after == .next, let soonest = found.soonest, soonest.after == .next {
+        if !scheduler.gate.timersRun, wait.reason.isTimed, wait.after == .next, let soonest = found.soonest, soonest.after == .next {
             return soonest
         }
         if let count = found.reasons[.trigger] {
-            return Wait(reason: .trigger, count: scheduler.defaultBatch > 0 && count > Int64(scheduler.defaultBatch) ? nil : count)
+            return Wait(
+                reason: .trigger, count: scheduler.gate.defaultBatch > 0 && count > Int64(scheduler.gate.defaultBatch) ? nil : count)
         }
         if let soonest = found.soonest { return soonest }
         for reason in [Explanation.Reason.paused, .blocked, .metered, .expired, .sending] where found.reasons[reason] != nil {
@@ -221,15 +224,16 @@ package struct QueueReasons {
 
     /// Whether something other than the missing connection prevents automatic sending.
     package var isHeldBack: Bool {
-        !scheduler.hasTransport || !scheduler.timersRun || scheduler.isClosing || scheduler.unmeteredOnly || scheduler.defaultBatch > 0
-            || scheduler.isHeldByReceiver(now)
+        !scheduler.gate.hasTransport || !scheduler.gate.timersRun || scheduler.gate.isClosing || scheduler.gate.unmeteredOnly
+            || scheduler.gate.defaultBatch > 0
+            || scheduler.gate.isHeldByReceiver(now)
     }
 
     /// The part of the backlog that may be sent now.
     package enum Scope: Equatable { case nothing, everything, conversation(Name) }
 
     package var activeScope: Scope {
-        if scheduler.maySend(now) { return .everything }
+        if scheduler.gate.maySend(now) { return .everything }
         guard let session = scheduler.session else { return .nothing }
         return session.conversation.map { .conversation($0) } ?? .everything
     }
@@ -237,24 +241,24 @@ package struct QueueReasons {
     /// Whether each of these queued messages is sent when the connection returns, because it waits for nothing else and does not expire.
     package func areFree(_ rows: [(conversation: Name, head: Head)]) -> Bool {
         rows.allSatisfy { conversation, stored in
-            let head = scheduler.withMonotonicDue(stored)
+            let head = scheduler.gate.withMonotonicDue(stored)
             // A delay after a failure of the network ends when the connection returns.
             let isRetryDue = head.waitsForNetwork || head.retryWait(now) == 0
-            return !scheduler.isPaused(conversation) && !scheduler.isBlocked(head.sequence, conversation) && isRetryDue
+            return !scheduler.gate.isPaused(conversation) && !scheduler.gate.isBlocked(head.sequence, conversation) && isRetryDue
                 && head.scheduledWait(now) == 0 && head.expiresAt == 0 && !head.unmeteredOnly
         }
     }
 
     /// How many of the sampled messages are sent now, one after another, without those in flight.
     package func startableCount(_ sample: QueueSample) -> Int64 {
-        guard sample.isComplete, scheduler.mayStart, !scheduler.isStoreRefusing(now) else { return 0 }
+        guard sample.isComplete, scheduler.gate.mayStart, !scheduler.gate.isStoreRefusing(now) else { return 0 }
         let forecast = DrainForecast(scheduler, now)
         var stopped = scheduler.pausedConversations
         for flight in scheduler.flights.values where flight.isHung { stopped.insert(flight.conversation) }
         var count = 0
         for (conversation, stored) in sample.rows where !stopped.contains(conversation) {
-            switch forecast.fate(of: scheduler.withMonotonicDue(stored), conversation) {
-            case .sends: if scheduler.maySend(now, in: conversation) { count += 1 }
+            switch forecast.fate(of: scheduler.gate.withMonotonicDue(stored), conversation) {
+            case .sends: if scheduler.gate.maySend(now, in: conversation) { count += 1 }
             case .passes, .defers: break
             case .stops: stopped.insert(conversation)
             }
@@ -262,6 +266,6 @@ package struct QueueReasons {
         if let session = scheduler.session {
             return Int64(session.batch == 0 ? count : min(count, max(0, session.batch - session.started)))
         }
-        return Int64(min(count, scheduler.budget))
+        return Int64(min(count, scheduler.gate.budget))
     }
 }

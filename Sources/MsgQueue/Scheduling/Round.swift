@@ -138,7 +138,7 @@ extension Scheduler {
     /// order, in every mode; messages that were queued before are not part of the round. `number`: 0 if they are not sent.
     package mutating func putBack(_ first: [Name: Int64], round number: UInt32, through: Int64, _ now: Moment) {
         for (conversation, sequence) in first { reload(conversation, from: sequence, now) }
-        guard number != 0, network.isOnline, let from = first.values.min() else { return }
+        guard number != 0, gate.network.isOnline, let from = first.values.min() else { return }
         if round == nil { round = Round(number, through: through) } else { round?.extend(from: from, through: through) }
     }
 
@@ -167,25 +167,25 @@ extension Scheduler {
             if !flights.values.contains(where: { $0.hand == .retryAll && !$0.isEnded }) { self.round = nil }
             return nil
         }
-        guard !isHeldByReceiver(now) else { return nil }
+        guard !gate.isHeldByReceiver(now) else { return nil }
         var passed = Set<Name>()
         for pick in round.picks where passed.insert(pick.conversation).inserted {
-            if isBlocked(pick.sequence, pick.conversation), let block = blocks[pick.conversation] {
+            if gate.isBlocked(pick.sequence, pick.conversation), let block = gate.blocks[pick.conversation] {
                 self.round?.hold(pick.conversation, behind: block)
-            } else if lanes[pick.conversation].map(isFree) ?? true {
+            } else if lanes[pick.conversation].map(gate.isFree) ?? true {
                 return .start(conversation: pick.conversation, sequence: pick.sequence, hand: .retryAll)
             }
         }
         guard round.needsMore, now.mono >= round.resumesAt else { return nil }
-        return .seek(after: max(round.soughtThrough, clearedThrough), limit: Self.scanChunk)
+        return .seek(after: max(round.soughtThrough, gate.pauses.clearedThrough), limit: Self.scanChunk)
     }
 
     /// Whether the round sends this queued message.
     func isInRound(_ head: Head, _ conversation: Name, _ now: Moment) -> Bool {
         guard let round, head.round == round.number else { return false }
-        if let delay = round.delay(of: conversation), head.sequence >= delay.sequence { return !isDeferred(head, now) }
+        if let delay = round.delay(of: conversation), head.sequence >= delay.sequence { return !gate.isDeferred(head, now) }
         if round.picks.contains(where: { $0.sequence == head.sequence }) { return true }
-        return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !isDeferred(head, now)
+        return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !gate.isDeferred(head, now)
     }
 
     /// The first message of the conversation that is known to be sent by the round, if it is before this one.
@@ -197,19 +197,21 @@ extension Scheduler {
     package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         guard var round else { return }
         for (conversation, stored) in rows where stored.sequence <= round.through {
-            if flight(of: stored.sequence, in: conversation) != nil || stored.sequence <= clearedThrough(conversation) { continue }
+            if flight(of: stored.sequence, in: conversation) != nil || stored.sequence <= gate.pauses.clearedThrough(conversation) {
+                continue
+            }
             if let delay = round.delay(of: conversation), stored.sequence >= delay.sequence { continue }
             if round.isHeld(conversation) {
                 if stored.round == round.number { round.noteHeld(conversation) }
                 continue
             }
-            let head = withMonotonicDue(stored)
-            if isDeferred(head, now) { continue }
+            let head = gate.withMonotonicDue(stored)
+            if gate.isDeferred(head, now) { continue }
             if head.round != round.number {
                 // In mode auto it is sent first anyway. In other modes it blocks the round only while it waits for its retry.
                 if lanes[conversation]?.approved.contains(head.sequence) == true {
                     round.holdForRetry(conversation)
-                } else if mode == .auto || head.retryWait(now) > 0 {
+                } else if gate.mode == .auto || head.retryWait(now) > 0 {
                     round.hold(conversation)
                 }
             } else if pausedConversations.contains(conversation) {

@@ -4,21 +4,11 @@
 /// messages in order, only as far as they may be sent. Inputs are functions that take the current time; `next` returns one step at a time.
 /// The engine performs a step, commits, and only then reports it, so that a failed commit leaves this value unchanged.
 package struct Scheduler {
-    let mode: Mode
-    let direct: Bool
     /// The most attempts in flight, without a ramp.
     private let fullSlots: Int
-    let onlineDebounce: Int64
     let promptTimeout: Int64
     package let promptsForFailed: Bool
-    let defaultBatch: Int
-    let isStrict: Bool
-    let blocksOnFailure: Bool
-    let sendsInBackground: Bool
-    let unmeteredOnly: Bool
-    let triggerInterval: Int64
     let soonestExpiryFirst: Bool
-    let isObserving: Bool
 
     /// The number of calls that have not returned after their timeout and that are not counted against `maxInFlight`.
     static let hungCeiling = 16
@@ -30,19 +20,15 @@ package struct Scheduler {
     /// The longest sleep before a wait for a wall time is computed again, because that clock may be set.
     package static let longestSleep: Int64 = 60_000
 
+    package internal(set) var gate: Gate
     var lanes: [Name: Lane] = [:]
     /// The conversations whose lanes must be scheduled again before anything else.
     var unscheduled: [Name] = []
     /// How many lanes one step schedules again: about two milliseconds.
     package var lanesPerStep = 2_000
     package internal(set) var flights: [UInt64: Flight] = [:]
-    let opening: Opening
-    /// When the network last returned (monotonic): the delay of retries that waited for it ends then.
-    package internal(set) var returnedAt = Int64.min
     /// The limits of a batch; nil: the transport sends one message in a call.
     package internal(set) var limits: BatchLimits?
-    /// The batch whose messages are being chosen.
-    var gathering: Gathering?
     /// Until when the next batch waits for more messages (monotonic); 0: it does not wait yet.
     var lingerUntil: Int64 = 0
     /// The number of attempts that have ended.
@@ -77,39 +63,14 @@ package struct Scheduler {
     /// The store has no queued message after `scannedThrough`.
     var scanComplete = false
 
-    package internal(set) var network: Network
-    /// Why the last attempt ended as offline, as the transport says; "": unknown, or it did not.
-    var attemptOfflineReason = ""
-    package internal(set) var hasTransport = false
-    package internal(set) var isClosing = false
     /// The limit of the rate, with its ramp; nil: none.
     package internal(set) var pace: Pace?
     /// At the last `next` an attempt would have started, but for `pace`.
     var startWaitsForRate = false
     /// At the last `next` a batch would have begun, but it waited for more messages.
     var lingering: Lingering?
-    package internal(set) var session: Session?
-    /// Requested drains of another scope; they begin one after another when the current one has ended.
-    var pending: [Session] = []
-    var drains = 0
     /// The messages that a `retryAll` put back.
     var round: Round?
-    var holds = Holds()
-    /// The next periodic trigger (monotonic); nil: none.
-    var nextTriggerAt: Int64?
-    /// How many messages may still start automatically before the next trigger.
-    var budget: Int
-    package internal(set) var isPaused = false
-    /// Also those whose messages a call deletes.
-    package internal(set) var pausedConversations: Set<Name> = []
-    var removals: [Name: Removal] = [:]
-    /// By conversation, nil: all: the calls that delete unsent messages.
-    var clears: [Name?: Clear] = [:]
-    package internal(set) var isInBackground = false
-    /// By conversation: the failed message that blocks later ones, with the option `final_failure = block`.
-    var blocks: [Name: Int64] = [:]
-    /// The store rejected a write: nothing starts before this time (monotonic).
-    var storageRetryAt: Int64 = 0
     var prompt = PromptState.armed
     var promptUntil: Int64 = 0
     /// The same as wall time, unless the clock was set since.
@@ -132,79 +93,29 @@ package struct Scheduler {
         static func < (left: Ticket, right: Ticket) -> Bool { left.key < right.key }
     }
 
-    /// A conversation whose messages up to a sequence are being deleted. It is paused meanwhile.
-    struct Removal {
-        /// The calls that delete.
-        var calls = 0
-        var through: Int64 = 0
-        /// Whether it stays paused, because somebody paused it.
-        var isPausedAfterwards: Bool
-    }
-
-    /// Calls that delete the unsent messages up to a sequence. Nothing of these starts; later ones do not wait for the end of the calls.
-    struct Clear {
-        var calls = 0
-        var through: Int64 = 0
-    }
-
-    /// One drain, from its request to its report.
-    package struct Session: Sendable {
-        package let number: Int
-        /// The conversation to drain; nil: all.
-        package let conversation: Name?
-        /// The latest of those who wait for it; nil: none.
-        package internal(set) var deadline: Int64?
-        package let batch: Int
-        /// It also sends what was `failed` when it began.
-        package let includesFailed: Bool
-        /// Failed messages up to this sequence were put back; nil: there is nothing more to put back.
-        var putBackThrough: Int64?
-        package internal(set) var started = 0
-        package internal(set) var report = Report()
-        var stop: Report.Stop?
-        var hasBatchLeft: Bool { batch == 0 || started < batch }
-        var isOpen: Bool { stop == nil && hasBatchLeft }
-
-        package func serves(_ conversation: Name) -> Bool { self.conversation == nil || self.conversation == conversation }
-
-        init(number: Int, conversation: Name?, deadline: Int64?, batch: Int, includesFailed: Bool) {
-            (self.number, self.conversation, self.deadline, self.batch) = (number, conversation, deadline, batch)
-            self.includesFailed = includesFailed
-            putBackThrough = includesFailed ? 0 : nil
-        }
-
-        /// Whether it includes a drain of `scope`. One with the failed messages and one without are never the same.
-        func covers(_ scope: Name?, includesFailed: Bool) -> Bool {
-            self.includesFailed == includesFailed && (conversation == nil || conversation == scope)
-        }
-
-        /// Another one waits for it, until `later`; nil: without a timeout.
-        mutating func extend(to later: Int64?) { deadline = deadline.flatMap { old in later.map { max(old, $0) } } }
-    }
-
     package init(_ options: Options, _ opening: Opening) {
-        self.opening = opening
-        network = Network(connectivity: options.initialConnectivity)
-        mode = options.mode
-        direct = options.direct
+        gate = Gate(options, opening)
         fullSlots = options.maxInFlight
         pace = Pace(options, openedAt: opening.moment.mono)
-        onlineDebounce = options.onlineDebounce
         promptTimeout = options.promptTimeout
         promptsForFailed = options.promptForFailed
         promptWatch = PromptWatch(options)
-        defaultBatch = options.drainBatch
-        isStrict = options.strictOrder
-        blocksOnFailure = options.finalFailure == .block
-        sendsInBackground = options.sendInBackground
-        unmeteredOnly = options.unmeteredOnly
-        triggerInterval = options.triggerInterval
-        budget = options.drainBatch == 0 ? Int.max : options.drainBatch
         soonestExpiryFirst = options.soonestExpiryFirst
-        isObserving = options.isObserving
         isRanked = options.soonestExpiryFirst
         turns = TurnRule(liveShare: options.liveShare)
     }
+
+    // MARK: The gate
+
+    package var network: Network { gate.network }
+    package var hasTransport: Bool { gate.hasTransport }
+    package var isInBackground: Bool { gate.isInBackground }
+    /// The whole queue.
+    package var isPaused: Bool { gate.pauses.isPaused }
+    package var pausedConversations: Set<Name> { gate.pauses.conversations }
+    package var session: DrainQueue.Session? { gate.drains.session }
+    package var storageRetryAt: Int64 { gate.storageRetryAt }
+    package var offlineReason: String { gate.offlineReason }
 
     // MARK: Slots
 
@@ -236,7 +147,7 @@ package struct Scheduler {
     /// Attempts that a drain waits for, including those with an outcome whose call has not returned.
     var underWay: Int { flights.values.count { !$0.isHung } }
 
-    func underWay(in session: Session) -> Int { flights.values.count { !$0.isHung && session.serves($0.conversation) } }
+    func underWay(in session: DrainQueue.Session) -> Int { flights.values.count { !$0.isHung && session.serves($0.conversation) } }
 
     /// The attempt in flight of this message, if it has no outcome yet.
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
@@ -258,10 +169,4 @@ package struct Scheduler {
 
     /// Whether the index contains the message. Without a budget no other is read from the store.
     func isLoaded(_ sequence: Int64, _ conversation: Name) -> Bool { lanes[conversation]?.contains(sequence) ?? false }
-
-    /// How many messages one run of the queue sends.
-    var runLimit: Int { defaultBatch == 0 ? Int.max : defaultBatch }
-
-    /// Why there is no connection, as the host or the last attempt says; "": unknown, or there is one.
-    package var offlineReason: String { network.offlineReason.isEmpty ? attemptOfflineReason : network.offlineReason }
 }

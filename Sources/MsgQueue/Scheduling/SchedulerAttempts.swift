@@ -7,17 +7,16 @@ extension Scheduler {
         noteTurn(flight)
         round?.remove(flight.sequence, of: flight.conversation)
         var begun = flight
-        (begun.batch, begun.outcomesBefore) = (gathering?.batch ?? flight.token, outcomes)
+        (begun.batch, begun.outcomesBefore) = (gate.gathering?.batch ?? flight.token, outcomes)
         let lane = lanes[flight.conversation] ?? Lane()
         begun.wasApproved = lane.approved.contains(flight.sequence)
         // Retries of the backoff ladder do not count against a batch.
         if flight.hand == .none, lane.upcoming.first(where: { $0.sequence == flight.sequence })?.isRetry != true {
             if let session, session.serves(flight.conversation) {
                 begun.charge = .drain(session.number)
-                self.session?.started += 1
-            } else if !lane.isDirect(flight.sequence), budget != Int.max {
+                gate.drains.session?.started += 1
+            } else if !lane.isDirect(flight.sequence), gate.charge() {
                 begun.charge = .budget
-                budget -= 1
             }
         }
         flights[flight.token] = begun
@@ -52,7 +51,7 @@ extension Scheduler {
     /// Whether `withdraw` can undo `started`, called before it.
     func canWithdraw(_ flight: Flight) -> Bool {
         // The attempts of a batch begin together, except manual ones, which are alone in theirs.
-        if gathering != nil { return true }
+        if gate.gathering != nil { return true }
         guard flight.hand == .none, round == nil, let lane = lanes[flight.conversation] else { return false }
         return !lane.approved.contains(flight.sequence) && canInsert(flight.sequence, lane)
     }
@@ -61,10 +60,10 @@ extension Scheduler {
     /// (monotonic). A call that has not returned occupies its conversation until it does.
     mutating func withdraw(_ flight: Flight, _ head: Head, heldUntil: Int64? = nil, isCalled: Bool = false, _ now: Moment) {
         guard var begun = removeFlight(flight.token) else { return }
-        let hadRoom = (session?.hasBatchLeft ?? true, hasBudget)
+        let hadRoom = (session?.hasBatchLeft ?? true, gate.hasBudget)
         switch begun.charge {
-        case .drain(let number): if let drain = session, drain.number == number { session?.started = max(drain.started - 1, 0) }
-        case .budget: if budget != Int.max { budget = min(budget + 1, defaultBatch) }
+        case .drain(let number): if let drain = session, drain.number == number { gate.drains.session?.started = max(drain.started - 1, 0) }
+        case .budget: gate.refund()
         case .none: break
         }
         // Its message may be one of the round, or precede one.
@@ -72,7 +71,7 @@ extension Scheduler {
         if let heldUntil, head.round != 0, head.round == round?.number {
             round?.delay(flight.conversation, at: flight.sequence, until: heldUntil)
         }
-        var known = withMonotonicDue(head)
+        var known = gate.withMonotonicDue(head)
         known.skippedUntil = heldUntil
         var lane = lanes[flight.conversation] ?? Lane()
         if isCalled && begun.isRunning {
@@ -82,10 +81,10 @@ extension Scheduler {
             lane.end(flight.token)
         }
         if canInsert(flight.sequence, lane) { lane.insert(known) } else { lane.more = true }
-        if begun.wasApproved, network.isOnline { lane.approved.insert(flight.sequence) }
+        if begun.wasApproved, gate.network.isOnline { lane.approved.insert(flight.sequence) }
         lanes[flight.conversation] = lane
         // Other conversations may have waited for room in the batch of a drain.
-        let hasRoom = (session?.hasBatchLeft ?? true, hasBudget)
+        let hasRoom = (session?.hasBatchLeft ?? true, gate.hasBudget)
         if hasRoom != hadRoom { scheduleAll(now) } else { schedule(flight.conversation, now) }
     }
 
@@ -104,9 +103,9 @@ extension Scheduler {
         flight.timedOut = timedOut
         flights[token] = flight
         if offline {
-            if session?.serves(flight.conversation) == true { session?.stop = .offline }
+            if session?.serves(flight.conversation) == true { gate.drains.session?.stop = .offline }
             round = nil
-            holds.pausedAfterOffline(until: now.mono + Self.offlineHold)
+            gate.holds.pausedAfterOffline(until: now.mono + Self.offlineHold)
         }
         if !flight.isRunning { removeFlight(token) }
         outcomes &+= 1
@@ -116,8 +115,8 @@ extension Scheduler {
         if !flight.isRunning { lane.end(token) }
         lane.approved.remove(flight.sequence)
         if let back {
-            let isRetried = mode == .ask && !offline
-            if isStrict { round?.hold(flight.conversation, behind: flight.sequence, isRetried: isRetried) }
+            let isRetried = gate.mode == .ask && !offline
+            if gate.isStrict { round?.hold(flight.conversation, behind: flight.sequence, isRetried: isRetried) }
             requeue(back, isBatched: flight.batch != token || !lane.otherFlights.isEmpty, into: &lane)
             if isRetried { lane.approved.insert(back.sequence) }
         } else {
@@ -131,7 +130,7 @@ extension Scheduler {
 
     /// Puts an attempted message back. It is no longer sent directly, and the direct messages behind it wait for it.
     private func requeue(_ head: Head, isBatched: Bool, into lane: inout Lane) {
-        if canInsert(head.sequence, lane) { lane.insert(withMonotonicDue(head)) }
+        if canInsert(head.sequence, lane) { lane.insert(gate.withMonotonicDue(head)) }
         guard lane.isDirect(head.sequence) else { return }
         if isBatched, head.sequence == lane.directFrom, head.sequence < lane.directThrough {
             // One before it failed in the same batch.

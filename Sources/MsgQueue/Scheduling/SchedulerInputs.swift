@@ -1,21 +1,21 @@
 /// The scheduler's inputs from the host and its environment: the network, the transport, pauses, the lifecycle, the store's health.
 extension Scheduler {
     package mutating func networkChanged(_ network: Network, _ now: Moment) {
-        let was = self.network
-        self.network = network
-        attemptOfflineReason = ""
+        let was = gate.network
+        gate.network = network
+        gate.attemptOfflineReason = ""
         if network.isOnline, !was.isOnline {
             beginBacklog()
-            holds.connected(stableAt: now.mono + onlineDebounce)
+            gate.holds.connected(stableAt: now.mono + gate.onlineDebounce)
             pace?.restart(at: now.mono)
             armPrompt()
         } else if network.isOnline {
-            holds.endOfflinePause()
+            gate.holds.endOfflinePause()
             round?.restart()
         } else {
             // The connection had been stable before it was lost.
-            if was.isOnline, let stableAt = holds.stableAt, stableAt <= now.mono { networkReturned(at: stableAt) }
-            holds.disconnected()
+            if was.isOnline, let stableAt = gate.holds.stableAt, stableAt <= now.mono { networkReturned(at: stableAt) }
+            gate.holds.disconnected()
             // Messages that would have been sent directly become part of the backlog.
             forEachLane { lane in
                 lane.closeDirectRange()
@@ -31,75 +31,42 @@ extension Scheduler {
 
     /// Notes whether there is a transport, and the limits of its batches if it takes batches.
     package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {
-        if present, !hasTransport { beginBacklog() }
+        if present, !gate.hasTransport { beginBacklog() }
         (self.limits, lingerUntil) = (limits, 0)
-        hasTransport = present
+        gate.hasTransport = present
         scheduleAll(now)
     }
 
-    package mutating func closing() { isClosing = true }
+    package mutating func closing() { gate.isClosing = true }
 
     /// Pauses one conversation or (nil) the whole queue: no attempt starts until `resume`. Returns false if it was paused already.
     package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
         promptWatch.changed()
-        if let conversation {
-            if let removal = removals[conversation] {
-                removals[conversation]?.isPausedAfterwards = true
-                return !removal.isPausedAfterwards
-            }
-            round?.skipPaused(conversation)
-            return pausedConversations.insert(conversation).inserted
-        }
-        defer { isPaused = true }
-        return !isPaused
-    }
-
-    /// Whether somebody paused this conversation, which may be held by a removal as well.
-    package func isPaused(byName conversation: Name) -> Bool {
-        removals[conversation]?.isPausedAfterwards ?? pausedConversations.contains(conversation)
-    }
-
-    /// The conversations that somebody paused, without those that are only held by a removal.
-    package var conversationsPausedByName: Set<Name> {
-        removals.isEmpty ? pausedConversations : pausedConversations.filter(isPaused(byName:))
+        if let conversation, !gate.pauses.isRemoving(conversation) { round?.skipPaused(conversation) }
+        return gate.pauses.pause(conversation)
     }
 
     package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
-        let was: Bool
-        if let conversation {
-            if let removal = removals[conversation] {
-                removals[conversation]?.isPausedAfterwards = false
-                return removal.isPausedAfterwards
-            }
-            was = pausedConversations.remove(conversation) != nil
-            if was { round?.restart() }
-        } else {
-            was = isPaused
-            isPaused = false
-            if was { pace?.restart(at: now.mono) }
-        }
-        if was {
-            beginBacklog()
-            trigger(now)
-        }
-        return was
+        let (wasPaused, isFree) = gate.pauses.resume(conversation)
+        guard wasPaused, isFree else { return wasPaused }
+        if conversation == nil { pace?.restart(at: now.mono) } else { round?.restart() }
+        beginBacklog()
+        trigger(now)
+        return true
     }
 
     /// A call deletes the messages of the conversation up to this sequence, in steps. Until `endRemoval` nothing of it starts.
     package mutating func beginRemoval(of conversation: Name, through sequence: Int64, _ now: Moment) {
-        var removal = removals[conversation] ?? Removal(isPausedAfterwards: !pause(conversation, now))
-        removal.calls &+= 1
-        removal.through = max(removal.through, sequence)
-        removals[conversation] = removal
+        if !gate.pauses.isRemoving(conversation) {
+            promptWatch.changed()
+            round?.skipPaused(conversation)
+        }
+        gate.pauses.beginRemoval(of: conversation, through: sequence)
     }
 
     package mutating func endRemoval(of conversation: Name, _ now: Moment) {
-        guard var removal = removals[conversation] else { return }
-        removal.calls &-= 1
-        removals[conversation] = removal.calls > 0 ? removal : nil
-        guard removal.calls == 0, !removal.isPausedAfterwards else { return }
         // It was not paused: its end is no trigger.
-        pausedConversations.remove(conversation)
+        guard gate.pauses.endRemoval(of: conversation) else { return }
         round?.restart()
         schedule(conversation, now)
     }
@@ -107,49 +74,29 @@ extension Scheduler {
     /// A call deletes the unsent messages of one conversation or (nil) of all up to this sequence, in steps. Until `endClear` they count as
     /// gone.
     package mutating func beginClear(of conversation: Name?, through sequence: Int64, _ now: Moment) {
-        var clear = clears[conversation] ?? Clear()
-        clear.calls &+= 1
-        clear.through = max(clear.through, sequence)
-        clears[conversation] = clear
+        gate.pauses.beginClear(of: conversation, through: sequence)
         cleared(conversation, now)
     }
 
     /// `isComplete`: all were deleted. Otherwise those that are left are queued and failed as before.
     package mutating func endClear(of conversation: Name?, isComplete: Bool, _ now: Moment) {
-        guard var clear = clears[conversation] else { return }
-        clear.calls &-= 1
-        clears[conversation] = clear.calls > 0 ? clear : nil
-        if !isComplete { forgetBacklog(now) }
-    }
-
-    /// Unsent messages of all conversations up to this sequence are being deleted; 0: none are.
-    var clearedThrough: Int64 { clears.isEmpty ? 0 : clears[nil]?.through ?? 0 }
-
-    /// Unsent messages of this conversation up to this sequence are being deleted; 0: none are.
-    package func clearedThrough(_ conversation: Name) -> Int64 {
-        clears.isEmpty ? 0 : max(clearedThrough, clears[conversation]?.through ?? 0)
-    }
-
-    /// Whether a call is deleting this message. `isUnsent`: it is queued or failed, and not being sent.
-    package func isBeingRemoved(_ sequence: Int64, _ conversation: Name, isUnsent: Bool) -> Bool {
-        if let removal = removals[conversation], sequence <= removal.through { return true }
-        return isUnsent && sequence <= clearedThrough(conversation)
+        if gate.pauses.endClear(of: conversation), !isComplete { forgetBacklog(now) }
     }
 
     package mutating func lifecycleChanged(isInBackground: Bool, _ now: Moment) {
-        guard isInBackground != self.isInBackground else { return }
-        self.isInBackground = isInBackground
+        guard isInBackground != gate.isInBackground else { return }
+        gate.isInBackground = isInBackground
         guard !isInBackground else { return scheduleAll(now) }
-        holds.endOfflinePause()
+        gate.holds.endOfflinePause()
         armPrompt()
-        if !sendsInBackground { beginBacklog() }
+        if !gate.sendsInBackground { beginBacklog() }
         trigger(now)
     }
 
     /// Holds the whole queue until a monotonic time, at a receiver's request. Returns false if it is held longer already.
     @discardableResult
     package mutating func hold(until: Int64, _ now: Moment) -> Bool {
-        guard holds.delayed(until: until) else { return false }
+        guard gate.holds.delayed(until: until) else { return false }
         pace?.restart(at: now.mono)
         scheduleAll(now)
         return true
@@ -160,26 +107,26 @@ extension Scheduler {
 
     /// Blocks the conversation behind a failed message, with the option `final_failure = block`.
     package mutating func failed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
-        guard blocksOnFailure else { return }
-        block(conversation, at: min(blocks[conversation] ?? sequence, sequence), now)
+        guard gate.blocksOnFailure else { return }
+        block(conversation, at: min(gate.blocks[conversation] ?? sequence, sequence), now)
     }
 
-    package var blockedConversations: [Name] { Array(blocks.keys) }
+    package var blockedConversations: [Name] { Array(gate.blocks.keys) }
 
-    package func block(of conversation: Name) -> Int64? { blocks[conversation] }
+    package func block(of conversation: Name) -> Int64? { gate.blocks[conversation] }
 
     /// Sets the first failed message of a conversation, which blocks later ones; nil: none does.
     package mutating func block(_ conversation: Name, at sequence: Int64?, _ now: Moment) {
-        guard blocks[conversation] != sequence else { return }
-        blocks[conversation] = sequence
+        guard gate.blocks[conversation] != sequence else { return }
+        gate.blocks[conversation] = sequence
         schedule(conversation, now)
     }
 
     /// Starts nothing before `until` (monotonic), because the store rejected a write.
-    package mutating func storageFailed(until: Int64) { storageRetryAt = until }
+    package mutating func storageFailed(until: Int64) { gate.storageRetryAt = until }
 
     package mutating func storageRecovered(_ now: Moment) {
-        storageRetryAt = 0
+        gate.storageRetryAt = 0
         scheduleAll(now)
     }
 }

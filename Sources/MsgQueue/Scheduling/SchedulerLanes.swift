@@ -11,26 +11,26 @@ extension Scheduler {
         promptWatch.changed()
         var lane = lanes.values[place]
         let isDrained = session?.serves(conversation) ?? false
-        let isDroppable = mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
+        let isDroppable = gate.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
         if lane.isIdle || isDroppable {
             // Nothing is lost: the backlog is in the store, and the next drain scans it from the beginning.
             lanes[conversation] = nil
             return
         }
-        guard isFree(lane), mayStart, !isPaused(conversation) else { return }
-        lane.sort { isDeferred($0, now) }
+        guard gate.isFree(lane), gate.mayStart, !gate.isPaused(conversation) else { return }
+        lane.sort { gate.isDeferred($0, now) }
         var delayed = lane.deferred.isEmpty ? [] : lane.deferred.filter { $0.wait(now) > 0 }
         if let head = lane.upcoming.first {
             if !head.hasExpired(now), head.wait(now) > 0 {
                 delayed.append(head)
-            } else if head.hasExpired(now) || eligibility(of: head, conversation, lane, now).isStart {
+            } else if head.hasExpired(now) || gate.eligibility(of: head, conversation, lane, now).isStart {
                 makeReady(Rank(head, byExpiry: soonestExpiryFirst), conversation)
             }
-        } else if canLoad(lane, conversation, now) {
+        } else if gate.canLoad(lane, conversation, now) {
             awaitRead(&lane, conversation)
         }
         setDue(after: delayed.isEmpty ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
-        if let wake = delayed.filter({ startsInTime($0, lane) || goesFirst($0, lane) }).map({ $0.wait(now) }).min() {
+        if let wake = delayed.filter({ gate.startsInTime($0, lane) || goesFirst($0, lane) }).map({ $0.wait(now) }).min() {
             let key = now.mono + min(wake, Self.longestSleep)
             if lane.wakeAt <= now.mono || key < lane.wakeAt {
                 lane.wakeAt = key
@@ -47,13 +47,13 @@ extension Scheduler {
 
     /// The lane's message that starts first when its time has come, without those behind a failed message that blocks.
     func soonest(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Head? {
-        let block = blocks[conversation] ?? Int64.max
+        let block = gate.blocks[conversation] ?? Int64.max
         let known = lane.upcoming.prefix(1) + lane.deferred
         // A message that is retried later than it was scheduled blocks those behind it in between.
-        let retries = isStrict ? known.filter { $0.retryWait(now) > $0.scheduledWait(now) } : []
+        let retries = gate.isStrict ? known.filter { $0.retryWait(now) > $0.scheduledWait(now) } : []
         let waiting = known.filter { head in
             let wait = head.wait(now)
-            guard head.sequence < block, wait > 0, !isMetered(head) else { return false }
+            guard head.sequence < block, wait > 0, !gate.isMetered(head) else { return false }
             guard head.expiresAt == 0 || head.expiry(now).subtractingClamped(now.wall) > wait else { return false }
             return !retries.contains { $0.sequence < head.sequence && $0.scheduledWait(now) <= wait && wait < $0.retryWait(now) }
         }

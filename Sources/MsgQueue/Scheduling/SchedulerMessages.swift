@@ -4,7 +4,7 @@ extension Scheduler {
 
     /// Whether a message enqueued now is sent directly; nil: if the store has no other queued message of its conversation.
     package func goesDirect(_ conversation: Name) -> Bool? {
-        guard isDirectAllowed(conversation) else { return false }
+        guard gate.isDirectAllowed(conversation) else { return false }
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
         if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }
@@ -14,7 +14,7 @@ extension Scheduler {
 
     /// Whether a message enqueued now can start although the scan has not reached it, if it is the first queued one of its conversation.
     package func startsBeforeScan(_ conversation: Name, _ now: Moment) -> Bool {
-        !scanComplete && maySend(now) && lanes[conversation] == nil
+        !scanComplete && gate.maySend(now) && lanes[conversation] == nil
     }
 
     /// Adds an enqueued message. `goesDirect`: it is sent directly; `isFirst`: no other message of its conversation is queued.
@@ -57,17 +57,9 @@ extension Scheduler {
         sequence <= lane.last || lane.more || scanComplete || sequence <= scannedThrough
     }
 
-    /// Returns the head with the end of its delay as a monotonic time.
-    func withMonotonicDue(_ head: Head) -> Head {
-        var anchored = head
-        anchored.dueMono = head.due.isNone ? nil : head.due.end(opening)
-        anchored.endDelay(networkReturnedAt: returnedAt)
-        return anchored
-    }
-
     /// Ends the delays of messages that failed for lack of a network, once the connection is stable.
     mutating func networkReturned(at time: Int64) {
-        returnedAt = time
+        gate.returnedAt = time
         forEachLane { lane in
             for place in lane.upcoming.indices { lane.upcoming[place].endDelay(networkReturnedAt: time) }
             for place in lane.deferred.indices { lane.deferred[place].endDelay(networkReturnedAt: time) }
@@ -93,7 +85,7 @@ extension Scheduler {
         // The scan will find a message that it has not reached; it would miss one that it has passed.
         noteRank(head, now)
         guard isSurveying || canInsert(head.sequence, lanes[conversation] ?? Lane()) else { return }
-        let known = withMonotonicDue(head)
+        let known = gate.withMonotonicDue(head)
         let isUnread = isSurveying && lanes[conversation] == nil
         withLane(conversation, now) { lane in
             if isUnread { lane.more = true }
@@ -108,7 +100,7 @@ extension Scheduler {
         if lanes[conversation]?.approved.contains(sequence) == true { round?.retryEnded(conversation) }
         guard lanes[conversation] != nil else {
             // What was behind it may be live.
-            if !scanComplete, sequence > scannedThrough, maySend(now) { withLane(conversation, now) { $0.more = true } }
+            if !scanComplete, sequence > scannedThrough, gate.maySend(now) { withLane(conversation, now) { $0.more = true } }
             return
         }
         withLane(conversation, now) { $0.remove(sequence) }
@@ -136,8 +128,8 @@ extension Scheduler {
         guard !isRanked else { return }
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
-            if head.sequence <= clearedThrough(conversation) { continue }
-            let known = withMonotonicDue(head)
+            if head.sequence <= gate.pauses.clearedThrough(conversation) { continue }
+            let known = gate.withMonotonicDue(head)
             guard let place = lanes.index(forKey: conversation) else {
                 var lane = Lane()
                 lane.append(known)
@@ -167,11 +159,11 @@ extension Scheduler {
         for head in heads { noteRank(head, now) }
         guard lanes[conversation] != nil else { return }
         let sending = sending(in: conversation)
-        var known = heads.filter { !sending.contains($0.sequence) }.map(withMonotonicDue)
+        var known = heads.filter { !sending.contains($0.sequence) }.map(gate.withMonotonicDue)
         if round?.delay(of: conversation) != nil {
             for place in known.indices { known[place].skippedUntil = round?.delay(of: known[place].sequence, in: conversation) }
         }
-        let free = known.filter { !isDeferred($0, now) }
+        let free = known.filter { !gate.isDeferred($0, now) }
         withLane(conversation, now) { lane in
             lane.upcoming = known
             lane.awaitsRead = false

@@ -6,20 +6,20 @@ extension Scheduler {
         promptWatch.seen(queued: queued, commits: commits)
         if let token = overdue(now) { return .timeOut(token: token) }
         if let step = nextOfStandingPrompt(now) { return step }
-        guard !isStoreRefusing(now) else {
+        guard !gate.isStoreRefusing(now) else {
             if session != nil { return .finish(.storage) }
             // Everything else needs the store, except a timeout and the end of a prompt.
             let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline) + (prompt == .raised ? [promptUntil] : [])
-            return .wait(until: min(storageRetryAt, deadlines.min() ?? storageRetryAt))
+            return .wait(until: min(gate.storageRetryAt, deadlines.min() ?? gate.storageRetryAt))
         }
         // There may be many requests, and most of the time none has to end.
-        if !network.isOnline || isPaused || !pausedConversations.isEmpty,
-            let entry = forced.first(where: { !network.isOnline || isPaused($0.conversation) })
+        if !gate.network.isOnline || isPaused || !pausedConversations.isEmpty,
+            let entry = forced.first(where: { !gate.network.isOnline || gate.isPaused($0.conversation) })
         {
             return .endUnreachable(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
         }
         if let stop = endOfSession(now) { return .finish(stop) }
-        if let session, let step = putBack(session) { return step }
+        if let session, let step = putBackFailed(session) { return step }
         wakeWaiting(now)
         if !unscheduled.isEmpty { return .schedule }
         if let step = nextAttempt(now, queued: queued) { return step }
@@ -37,7 +37,7 @@ extension Scheduler {
     /// no read: the end of a drain depends on what is read.
     private mutating func nextAttempt(_ now: Moment, queued: Int64) -> Step? {
         (startWaitsForRate, lingering) = (false, nil)
-        guard mayStart else { return nil }
+        guard gate.mayStart else { return nil }
         let isOpen = pace?.isOpen(at: now.mono) ?? true
         let (taken, slots) = (slotsTaken, slots)
         // Manual requests do not wait for automatic attempts.
@@ -62,7 +62,7 @@ extension Scheduler {
     }
 
     /// Whether a message of the drain would be sent now, but for the rate.
-    private func hasDelayedStart(_ session: Session, _ now: Moment) -> Bool {
+    private func hasDelayedStart(_ session: DrainQueue.Session, _ now: Moment) -> Bool {
         guard startWaitsForRate else { return false }
         guard let conversation = session.conversation else { return true }
         if forced.contains(where: { $0.conversation == conversation }) || round?.hasPick(of: conversation) == true { return true }
@@ -78,34 +78,34 @@ extension Scheduler {
     /// Why the drain must end although messages may be left; nil: it continues.
     private func endOfSession(_ now: Moment) -> Report.Stop? {
         guard let session else { return nil }
-        if isClosing { return .closed }
+        if gate.isClosing { return .closed }
         if let deadline = session.deadline, deadline <= now.mono { return .timeout }
         // A drain ends after its attempts in flight.
         guard underWay(in: session) == 0 else { return nil }
-        if !network.isOnline { return .offline }
+        if !gate.network.isOnline { return .offline }
         if isPaused { return .paused }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
     }
 
     /// Whether the drain has failed messages to put back, before it sends anything. Offline or paused they stay `failed`.
-    private func putBack(_ session: Session) -> Step? {
-        guard let through = session.putBackThrough, mayStart, session.isOpen else { return nil }
+    private func putBackFailed(_ session: DrainQueue.Session) -> Step? {
+        guard let through = session.putBackThrough, gate.mayStart, session.isOpen else { return nil }
         if let conversation = session.conversation, pausedConversations.contains(conversation) { return nil }
         return .putBack(conversation: session.conversation, after: through)
     }
 
     /// Whether the drain has no attempt in flight and is not waiting for a slot that another conversation uses.
-    private func isDone(_ session: Session) -> Bool {
+    private func isDone(_ session: DrainQueue.Session) -> Bool {
         underWay(in: session) == 0 && (slotsTaken < slots || underWay == 0)
     }
 
     /// Whether all that is queued belongs to paused conversations.
-    private func isHeldByPauses(_ session: Session) -> Bool {
-        if let conversation = session.conversation { return isPaused(byName: conversation) }
+    private func isHeldByPauses(_ session: DrainQueue.Session) -> Bool {
+        if let conversation = session.conversation { return gate.pauses.isPaused(byName: conversation) }
         guard scanComplete, !pausedConversations.isEmpty else { return false }
         let held = lanes.filter { $0.value.hasMessages }
-        return !held.isEmpty && held.keys.allSatisfy(isPaused(byName:))
+        return !held.isEmpty && held.keys.allSatisfy(gate.pauses.isPaused(byName:))
     }
 
     /// The next manual request whose conversation is free.
@@ -124,16 +124,16 @@ extension Scheduler {
     /// scheduled again.
     private mutating func wakeWaiting(_ now: Moment) {
         var isDue = false
-        if let stableAt = holds.stableAt, stableAt <= now.mono, network.isOnline { networkReturned(at: stableAt) }
-        if holds.end(now) {
+        if let stableAt = gate.holds.stableAt, stableAt <= now.mono, gate.network.isOnline { networkReturned(at: stableAt) }
+        if gate.holds.end(now) {
             isDue = true
             beginBacklog()
         }
-        if triggerInterval > 0, timersRun {
-            let isTriggered = nextTriggerAt.map { $0 <= now.mono } ?? false
-            if isTriggered, !hasBudget { beginBacklog() }
+        if gate.triggerInterval > 0, gate.timersRun {
+            let isTriggered = gate.nextTriggerAt.map { $0 <= now.mono } ?? false
+            if isTriggered, !gate.hasBudget { beginBacklog() }
             isDue = isDue || isTriggered
-            if isTriggered || nextTriggerAt == nil { nextTriggerAt = now.mono + triggerInterval }
+            if isTriggered || gate.nextTriggerAt == nil { gate.nextTriggerAt = now.mono + gate.triggerInterval }
         }
         if isDue { trigger(now) }
         while let ticket = dueTimes.first, !isDueLater(ticket, now) { dueTimes.removeFirst() }
@@ -157,7 +157,7 @@ extension Scheduler {
 
     /// Renews the budget of automatic sending: at the launch, in the foreground, online, at the periodic trigger, and after a resume.
     mutating func trigger(_ now: Moment) {
-        budget = runLimit
+        gate.budget = gate.runLimit
         scheduleAll(now)
     }
 
@@ -173,12 +173,12 @@ extension Scheduler {
         for flight in flights.values where !flight.isEnded { note(flight.deadline) }
         note(waiting.first?.key)
         // In the background a drain continues, and the prompt is raised.
-        if laneTimersRun || mode == .ask { note(holds.stableAt, after: now.mono) }
-        if timersRun {
-            note(holds.offlineEnd, after: now.mono)
-            note(nextTriggerAt, after: now.mono)
+        if gate.laneTimersRun || gate.mode == .ask { note(gate.holds.stableAt, after: now.mono) }
+        if gate.timersRun {
+            note(gate.holds.offlineEnd, after: now.mono)
+            note(gate.nextTriggerAt, after: now.mono)
         }
-        note(holds.receiverEnd, after: now.mono)
+        note(gate.holds.receiverEnd, after: now.mono)
         note(round?.resumesAt, after: now.mono)
         note(round?.delayEnd, after: now.mono)
         note(session?.deadline)

@@ -55,7 +55,7 @@ extension Scheduler {
     func nextOfStandingPrompt(_ now: Moment) -> Step? {
         guard prompt == .raised else { return nil }
         // A drain of one conversation does not answer the prompt.
-        let stands = mayStart && hasPromptMessages && (session == nil || session?.conversation != nil) && now.mono < promptUntil
+        let stands = gate.mayStart && hasPromptMessages && (session == nil || session?.conversation != nil) && now.mono < promptUntil
         guard stands else { return .withdrawPrompt }
         return isCountDue(now) ? .countPrompt : nil
     }
@@ -65,7 +65,8 @@ extension Scheduler {
 
     /// Whether a prompt is raised now, if a yes would send anything.
     func mayPrompt(_ now: Moment) -> Bool {
-        mode == .ask && prompt == .armed && mayStart && hasPromptMessages && session == nil && round?.isBusy != true && !isSettling(now)
+        gate.mode == .ask && prompt == .armed && gate.mayStart && hasPromptMessages && session == nil && round?.isBusy != true
+            && !gate.isSettling(now)
             && underWay == 0
     }
 
@@ -74,13 +75,13 @@ extension Scheduler {
 
     func isCountDue(_ now: Moment) -> Bool {
         // While the store refuses writes, or `retryAll` sends its messages, the last count stands.
-        guard !isStoreRefusing(now), round?.isBusy != true, now.mono >= promptWatch.countAt else { return false }
+        guard !gate.isStoreRefusing(now), round?.isBusy != true, now.mono >= promptWatch.countAt else { return false }
         return !promptWatch.isCurrent || promptWatch.changesAt.map { $0 <= now.mono } ?? false
     }
 
     /// When the messages of a prompt must be counted (monotonic); nil: not before something changes.
     func nextCount(_ now: Moment) -> Int64? {
-        guard prompt == .raised || mayPrompt(now), !isStoreRefusing(now), round?.isBusy != true else { return nil }
+        guard prompt == .raised || mayPrompt(now), !gate.isStoreRefusing(now), round?.isBusy != true else { return nil }
         guard promptWatch.isCurrent else { return promptWatch.countAt }
         return promptWatch.changesAt.map { max($0, promptWatch.countAt) }
     }

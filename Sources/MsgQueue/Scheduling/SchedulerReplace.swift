@@ -2,7 +2,7 @@
 extension Scheduler {
     /// Whether a message in this place is sent directly; nil: if no queued message of its conversation is before it.
     package func goesDirect(_ conversation: Name, inPlaceOf sequence: Int64) -> Bool? {
-        guard isDirectAllowed(conversation) else { return false }
+        guard gate.isDirectAllowed(conversation) else { return false }
         guard let lane = lanes[conversation] else { return nil }
         if lane.directThrough != 0 { return lane.isDirect(sequence) }
         if lane.upcoming.contains(where: { $0.sequence < sequence }) { return false }
@@ -16,7 +16,7 @@ extension Scheduler {
         let wasPicked = round?.picks.contains { $0.sequence == head.sequence } ?? false
         round?.remove(head.sequence, of: conversation)
         // It is sent before those of the round.
-        if wasPicked, mode == .auto { round?.hold(conversation, behind: head.sequence) }
+        if wasPicked, gate.mode == .auto { round?.hold(conversation, behind: head.sequence) }
         noteRank(head, now)
         let lane = lanes[conversation] ?? Lane()
         let becomesDirect = goesDirect && lane.directThrough == 0

@@ -81,7 +81,7 @@ extension Scheduler {
         self[side].insert(rank, conversation, isRanked: isRanked)
         guard self[side].count > 2 * lanes.count + 64 else { return }
         // Stale entries that are not among the first accumulate. The new one may belong to a lane that is not stored yet.
-        let (lanes, batch) = (lanes, gathering?.batch)
+        let (lanes, batch) = (lanes, gate.gathering?.batch)
         self[side].compact { name, sequence in
             if name == conversation { return sequence == rank.sequence }
             guard let lane = lanes[name], lane.isFree(for: batch) else { return false }
@@ -133,12 +133,12 @@ extension Scheduler {
     /// The next read of the store that the choice needs; nil: none.
     private mutating func nextRead(_ now: Moment, sendsBacklog: Bool) -> Step? {
         while let name = unread.last {
-            if let lane = lanes[name], isFree(lane), lane.upcoming.isEmpty, !pausedConversations.contains(name),
-                canLoad(lane, name, now)
+            if let lane = lanes[name], gate.isFree(lane), lane.upcoming.isEmpty, !pausedConversations.contains(name),
+                gate.canLoad(lane, name, now)
             {
                 // For the choice the first one of each conversation is enough.
                 return .load(
-                    conversation: name, after: max(lane.last, clearedThrough(name)),
+                    conversation: name, after: max(lane.last, gate.pauses.clearedThrough(name)),
                     limit: isRanked && lane.last == 0 ? 1 : Lane.window)
             }
             unread.removeLast()
@@ -158,13 +158,13 @@ extension Scheduler {
         choice = nil
         // When a drain's batch is used up, the drain ends before anything else starts.
         if let session, !session.hasBatchLeft { return nil }
-        let sendsBacklog = maySend(now)
+        let sendsBacklog = gate.maySend(now)
         if sendsBacklog, !scanComplete, queued == 0 { scanComplete = true }
         let read = nextRead(now, sendsBacklog: sendsBacklog)
         if let read, reads < Self.readsInARow || !isOpen { return read }
         let (backlog, live) = (first(.backlog, now), first(.live, now))
         if !isRanked, sendsBacklog, !scanComplete, (backlog?.sequence ?? Int64.max) > scannedThrough {
-            return .scan(after: max(scannedThrough, clearedThrough), limit: Self.scanChunk)
+            return .scan(after: max(scannedThrough, gate.pauses.clearedThrough), limit: Self.scanChunk)
         }
         if let backlog, !backlog.step.isStart { return backlog.step }
         if let live, !live.step.isStart { return live.step }
@@ -237,17 +237,17 @@ extension Scheduler {
 
     /// The step for the first message of a conversation, if it is the expected one.
     private func step(of conversation: Name, _ now: Moment, isExpected: (Head) -> Bool) -> Step? {
-        guard let lane = lanes[conversation], isFree(lane), let head = lane.upcoming.first, isExpected(head),
-            !isPaused(conversation), !isOvertaken(head, lane)
+        guard let lane = lanes[conversation], gate.isFree(lane), let head = lane.upcoming.first, isExpected(head),
+            !gate.isPaused(conversation), !isOvertaken(head, lane)
         else { return nil }
         if head.hasExpired(now) { return .expire(conversation: conversation, sequence: head.sequence) }
-        guard eligibility(of: head, conversation, lane, now).isStart else { return nil }
+        guard gate.eligibility(of: head, conversation, lane, now).isStart else { return nil }
         return .start(conversation: conversation, sequence: head.sequence, hand: .none)
     }
 
     /// Whether the batch that is being chosen has a later message of the conversation, which `retryAll` sends before those that were queued.
     private func isOvertaken(_ head: Head, _ lane: Lane) -> Bool {
-        guard isStrict, gathering != nil, let last = lane.flight.flatMap({ flights[$0] }) else { return false }
+        guard gate.isStrict, gate.gathering != nil, let last = lane.flight.flatMap({ flights[$0] }) else { return false }
         return last.sequence > head.sequence
     }
 }

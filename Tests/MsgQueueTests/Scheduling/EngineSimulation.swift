@@ -266,9 +266,9 @@ final class EngineSimulation {
     @discardableResult
     func drain(_ conversation: Name? = nil, batch: Int = 0, timeout: Int64? = nil) -> Bool {
         guard hasTransport else { return false }
-        let before = scheduler.drains
+        let before = scheduler.gate.drains.count
         perform { () throws(QueueError) in try engine.drain(conversation?.text, batch: batch, timeout: timeout) { _ in } }
-        return scheduler.drains > before
+        return scheduler.gate.drains.count > before
     }
 
     // MARK: Results

@@ -50,7 +50,7 @@ import Testing
             let reason = reason(sequence, simulation)
             #expect(
                 reason != .next && reason != .done,
-                "\(place): \(sequence) does not start: \(simulation.scheduler.network), budget \(simulation.scheduler.budget)\n\(simulation.tail(10))"
+                "\(place): \(sequence) does not start: \(simulation.scheduler.network), budget \(simulation.scheduler.gate.budget)\n\(simulation.tail(10))"
             )
         }
         checkQueue(simulation, place)
@@ -67,7 +67,7 @@ import Testing
         }
         let look = QueueSample(rows)
         if reasons.needsSample(wait) { wait = reasons.wait(wait, look) }
-        guard !queued.isEmpty, !simulation.scheduler.isHeldByReceiver(simulation.now) else { return }
+        guard !queued.isEmpty, !simulation.scheduler.gate.isHeldByReceiver(simulation.now) else { return }
         // A reason of the engine comes before those of messages, and not all of a long backlog is known.
         guard look.isComplete, wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
         let explanations = queued.compactMap { simulation.wait(of: $0) }

@@ -23,10 +23,10 @@ import Testing
         case 3: core.scheduler.lanes[flight.conversation] = nil
         case 4: core.scheduler.flights[flight.token]?.batch = 77
         case 5:
-            core.scheduler.pending = [
-                Scheduler.Session(number: 1, conversation: nil, deadline: nil, batch: 0, includesFailed: false)
+            core.scheduler.gate.drains.pending = [
+                DrainQueue.Session(number: 1, conversation: nil, deadline: nil, batch: 0, includesFailed: false)
             ]
-        case 6: core.scheduler.removals["ben"] = Scheduler.Removal(isPausedAfterwards: true)
+        case 6: core.scheduler.gate.pauses.removals["ben"] = Pauses.Removal(isPausedAfterwards: true)
         case 7:
             let entry = Scheduler.Forced(conversation: "ben", sequence: 4, hand: .sendNow)
             core.scheduler.forced = [entry, entry]

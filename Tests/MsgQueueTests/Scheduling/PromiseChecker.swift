@@ -217,7 +217,7 @@ struct PromiseChecker {
     func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
 
     /// Whether a receiver delays the whole queue.
-    func isLimited(_ simulation: Simulation) -> Bool { simulation.scheduler.isHeldByReceiver(simulation.now) }
+    func isLimited(_ simulation: Simulation) -> Bool { simulation.scheduler.gate.isHeldByReceiver(simulation.now) }
 
     /// Whether the backlog of a conversation may be sent.
     func maySendBacklog(_ conversation: Name, _ simulation: Simulation) -> Bool {
@@ -292,7 +292,7 @@ struct PromiseChecker {
 
     /// Returns the conversations that are paused, or have an attempt in progress or a call that has not returned.
     func closed(_ simulation: Simulation) -> Set<Name> {
-        let batch = simulation.scheduler.gathering?.batch
+        let batch = simulation.scheduler.gate.gathering?.batch
         let flights = simulation.scheduler.flights.values.filter { $0.batch != batch }
         return simulation.scheduler.pausedConversations.union(flights.map(\.conversation))
     }
@@ -306,7 +306,7 @@ struct PromiseChecker {
 
     /// Whether the batch that is being chosen has a later message of the conversation, so that this one cannot be in it.
     private func isOvertaken(_ head: SimulatedMessage, _ simulation: Simulation) -> Bool {
-        guard options.strictOrder, let batch = simulation.scheduler.gathering?.batch else { return false }
+        guard options.strictOrder, let batch = simulation.scheduler.gate.gathering?.batch else { return false }
         return simulation.scheduler.flights.values.contains {
             $0.batch == batch && $0.conversation == head.conversation && $0.sequence > head.sequence
         }

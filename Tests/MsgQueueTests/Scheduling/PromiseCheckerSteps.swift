@@ -15,7 +15,7 @@ extension PromiseChecker {
         guard simulation.now.mono >= simulation.storageUntil else { throw fail("while the store refused writes") }
         guard mayStart(simulation), !simulation.scheduler.pausedConversations.contains(conversation) else { throw fail("while paused") }
         guard !simulation.sendingSequences.contains(message.sequence) else { throw fail("while it was being sent") }
-        let batch = simulation.scheduler.gathering
+        let batch = simulation.scheduler.gate.gathering
         for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
             let isInBatch = flight.batch == batch?.batch && (hand != .none || flight.sequence < message.sequence || !options.strictOrder)
             guard isInBatch else { throw fail("beside message \(flight.sequence) of its conversation") }

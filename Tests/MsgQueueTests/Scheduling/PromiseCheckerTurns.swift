@@ -33,7 +33,7 @@ extension PromiseChecker {
         if !isCertain { turns.isUncertain = true }
         guard isAllowed, !isAfterJump(now) else { return }
         // The rest of a batch of one conversation takes no turns.
-        if let batch = simulation.scheduler.gathering, batch.count > 0, batch.limits.singleConversation { return }
+        if let batch = simulation.scheduler.gate.gathering, batch.count > 0, batch.limits.singleConversation { return }
         let ready = heads(simulation).filter { head in
             (isReady(head, now) || head.sequence == message.sequence) && maySendBacklog(head.conversation, simulation)
                 && hasBudget(head, simulation)

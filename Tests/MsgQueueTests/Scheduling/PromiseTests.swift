@@ -275,7 +275,7 @@ private struct Claim {
         let hasTrigger = options.triggerInterval != 0 && (!simulation.scheduler.isInBackground || options.sendInBackground)
         // What is left of a batch may be enough for the message, and the end of a hold is a run, too.
         let scheduler = simulation.scheduler
-        let isHeld = scheduler.isHeldByReceiver(simulation.now) || scheduler.holds.offlineHold(simulation.now) != nil
+        let isHeld = scheduler.gate.isHeldByReceiver(simulation.now) || scheduler.gate.holds.offlineHold(simulation.now) != nil
         let mayBeReached = isHeld || options.drainBatch != 0 && wait.reason.isTimed
         if !hasTrigger, !mayBeReached, sequence != nil, let violation = try withoutEvent(simulation) { return violation }
         let future = Future(simulation)

@@ -95,7 +95,7 @@ import Testing
         let simulation = try EngineSimulation(.auto, direct: false, maxInFlight: 3)
         simulation.preload(["ana", "ben"])
         let flight = try #require(try reserve(simulation)).start.flight
-        func mayCall() -> Bool { simulation.scheduler.mayCall(flight, simulation.now) }
+        func mayCall() -> Bool { simulation.scheduler.gate.mayCall(flight, simulation.now) }
         #expect(mayCall())
         simulation.pause("ben")
         #expect(mayCall())

@@ -181,7 +181,7 @@ extension Simulation {
     @discardableResult
     func drain(_ conversation: Name? = nil, batch: Int = 0, timeout: Int64? = nil) -> Bool {
         guard checker.hasTransport else { return false }
-        let drains = scheduler.drains
+        let drains = scheduler.gate.drains.count
         let (number, begins) = scheduler.drain(conversation, batch: batch, timeout: timeout, now)
         guard number > drains else {
             note(.drainJoined)
@@ -232,7 +232,7 @@ extension Simulation {
     /// Ends the process without a close, and opens the store in another one.
     func restart(hasTransport: Bool = true) {
         note(.restarted)
-        lostDrains += (scheduler.session == nil ? 0 : 1) + scheduler.pending.count
+        lostDrains += (scheduler.session == nil ? 0 : 1) + scheduler.gate.drains.pending.count
         engine.commit()
         let (pace, boot) = (checker.pace, self.boot)
         engine.restart()

@@ -67,8 +67,8 @@ extension SimulatedEngine {
         case .timeOut(let token): try timeOut(token)
         case .putBack(let conversation, _):
             let count = putBack(conversation, except: scheduler.pausedConversations)
-            scheduler.drainPutBack(Int64(count ?? 0), through: nil)
-            if count == nil { scheduler.drainPutBackFailed() }
+            scheduler.gate.drains.putBack(Int64(count ?? 0), through: nil)
+            if count == nil { scheduler.gate.drains.putBackFailed() }
         case .finish(let stop): try finish(stop)
         case .countPrompt: try countPrompt()
         case .prepareCount: scheduler.promptPrepared()
@@ -112,9 +112,9 @@ extension SimulatedEngine {
 
     /// When time alone may change what a yes would send (monotonic); nil: never.
     private func nextChange(_ now: Moment) -> Int64? {
-        let waits = store.queued.compactMap { store[$0]?.head }.map { scheduler.withMonotonicDue($0).wait(now) }
+        let waits = store.queued.compactMap { store[$0]?.head }.map { scheduler.gate.withMonotonicDue($0).wait(now) }
         let ends = waits.filter { $0 > 0 }.map { now.mono + min($0, Scheduler.longestSleep) }
-        return ([scheduler.receiverHold(now)].compactMap { $0 } + ends).min()
+        return ([scheduler.gate.receiverHold(now)].compactMap { $0 } + ends).min()
     }
 
     private func begin(_ conversation: Name, _ sequence: Int64, _ hand: Hand) throws -> Bool {
