@@ -27,7 +27,7 @@ final class CloseWait: @unchecked Sendable {
         attemptDeadline = timeout.map { [context] in context.ports.mono().addingClamped($0) }
     }
 
-    private var isSending: Bool { context.core.scheduler.inFlight > 0 || host.transportCalls > 0 }
+    private var isSending: Bool { context.core.scheduler.flights.inFlight > 0 || host.transportCalls > 0 }
 
     /// Waits until no attempt is in flight and no call of the transport runs, at most until the deadline; then until every event is
     /// delivered. Returns false if something had not ended.

@@ -345,7 +345,7 @@ final class Insertion {
     /// same commit.
     private func isFirst(_ conversation: Name, of own: Int64) -> Bool {
         do throws(QueueError) {
-            let sending = context.core.scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }
+            let sending = context.core.scheduler.flights.open.count { $0.conversation == conversation }
             return try store.counts.counts(of: conversation).queued - Int64(sending) <= own
         } catch {
             health.report(error)

@@ -41,7 +41,7 @@ final class PendingWrites {
     private func sendingSequences(in conversation: Name?) -> Set<Int64> {
         func belongs(_ name: Name?) -> Bool { conversation == nil || name == conversation }
         var places = Set(unsaved.lazy.filter { $0.isOutcome && belongs($0.conversation) }.map(\.sequence))
-        for flight in context.core.scheduler.flights.values where !flight.isEnded && belongs(flight.conversation) {
+        for flight in context.core.scheduler.flights.open where belongs(flight.conversation) {
             places.insert(flight.sequence)
         }
         return places
@@ -220,7 +220,7 @@ final class PendingWrites {
 
     private func add(_ call: CallQueue.Call) {
         var call = call
-        if context.core.scheduler.pace != nil { call.beginning = CallBeginning() }
+        if context.core.scheduler.flights.pace != nil { call.beginning = CallBeginning() }
         calls.add(call)
     }
 

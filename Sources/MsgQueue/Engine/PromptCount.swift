@@ -242,7 +242,7 @@ final class PromptCount {
         var singles = retries
         for (sequence, head) in expired { singles[sequence] = head }
         for head in forecast.selfStarting(in: name) { singles[head.sequence] = head }
-        for flight in context.core.scheduler.flights.values where !flight.isEnded && flight.conversation == name {
+        for flight in context.core.scheduler.flights.open where flight.conversation == name {
             singles[flight.sequence] = context.core.rowsInFlight[flight.token]?.head
         }
         for (sequence, head) in singles where isInNoSum(head) || forecast.isSentByYes(Unsent(name, head)) {

@@ -52,10 +52,12 @@ extension QueueReader {
 
     /// The number of hung calls of the transport, if they use every slot; otherwise nil.
     var hungCalls: Int? {
-        guard context.core.scheduler.slotsTaken >= context.core.scheduler.slots, context.core.scheduler.hung > Scheduler.hungCeiling else {
+        guard context.core.scheduler.flights.slotsTaken >= context.core.scheduler.flights.slots,
+            context.core.scheduler.flights.hung > Flights.hungCeiling
+        else {
             return nil
         }
-        return context.core.scheduler.hung
+        return context.core.scheduler.flights.hung
     }
 }
 

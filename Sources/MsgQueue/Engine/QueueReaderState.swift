@@ -13,7 +13,7 @@ extension QueueReader {
             network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
             isPaused: context.core.scheduler.isPaused,
             pausedConversations: context.core.scheduler.gate.pauses.byName.count, isDraining: context.core.scheduler.session != nil,
-            inFlight: context.core.scheduler.inFlight, hasTransport: context.core.scheduler.hasTransport,
+            inFlight: context.core.scheduler.flights.inFlight, hasTransport: context.core.scheduler.hasTransport,
             prompt: isAsking ? context.core.prompt : nil,
             promptExpiresAt: isAsking ? context.core.scheduler.promptExpiry(now) : nil, storage: events.storageReport,
             hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now),

@@ -123,7 +123,7 @@ final class Removals {
     }
 
     private func flights(of name: Name?) -> [Flight] {
-        context.core.scheduler.flights.values.filter { !$0.isEnded && (name == nil || $0.conversation == name) }
+        context.core.scheduler.flights.open.filter { name == nil || $0.conversation == name }
     }
 
     /// The messages in flight are deleted when their attempts end, unless these succeed.

@@ -49,7 +49,9 @@ final class WorkerPool: @unchecked Sendable {
             condition.signal()
             return now + Self.handoverTime
         }
-        guard calling < context.core.scheduler.mostSlots + Scheduler.hungCeiling, threads.count < Self.ceiling else { return Int64.max }
+        guard calling < context.core.scheduler.flights.mostSlots + Flights.hungCeiling, threads.count < Self.ceiling else {
+            return Int64.max
+        }
         threadsStarted += 1
         let number = threadsStarted
         guard let thread = EngineThread("msgq-worker", { [self] in run(number, driver) }) else {

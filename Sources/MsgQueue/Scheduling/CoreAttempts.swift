@@ -80,13 +80,13 @@ extension Core {
     /// Begins to choose the messages of a batch. Returns false if its first one is alone in its call: the transport takes single messages,
     /// the attempt was requested by hand and has a timeout of its own, or the last one was interrupted.
     package mutating func openBatch(_ hand: Hand, wasInterrupted: Bool) -> Bool {
-        guard scheduler.limits != nil, !hand.isOutOfTurn, !wasInterrupted else { return false }
+        guard scheduler.flights.limits != nil, !hand.isOutOfTurn, !wasInterrupted else { return false }
         scheduler.openBatch(nextToken)
         return true
     }
 
     /// Notes that the call of the transport begins for this attempt. Just before the call, so that the rate counts from it.
-    package mutating func called(_ start: Start, at now: Int64) { scheduler.called(start.flight.token, at: now) }
+    package mutating func called(_ start: Start, at now: Int64) { scheduler.flights.called(start.flight.token, at: now) }
 
     /// Puts a message of the batch that is being chosen in flight.
     package mutating func reserveInBatch(_ start: Start) -> Reservation {
@@ -106,7 +106,7 @@ extension Core {
         guard let row = rowsInFlight[flight.token], let begun = scheduler.flights[flight.token] else { return [] }
         // A message that was cleared is deleted when its attempt ends, and a retry by hand ends with its attempt.
         guard !row.progress.doomed, retriedFrom[flight.token] == nil else { return endedUntried(flight, row, now) }
-        let delay = BatchRule.skipDelay(hasProgress: begun.outcomesBefore != scheduler.outcomes)
+        let delay = BatchRule.skipDelay(hasProgress: begun.outcomesBefore != scheduler.flights.outcomes)
         scheduler.withdraw(flight, row.head, heldUntil: delay == 0 ? nil : now.mono + delay, isCalled: true, now)
         return takenBack(flight, row, now)
     }
@@ -197,7 +197,7 @@ extension Core {
             if row.expiresAt != 0, !resolution.progress.ignoresExpiry { effects.append(.notice(.expires(at: row.expiresAt))) }
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
-        scheduler.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
+        scheduler.flights.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
         scheduler.ended(
             flight.token, back: back, sent: resolution.fate == .sent, offline: resolution.isOffline, timedOut: timedOut, now)
         let reason = scheduler.gate.offlineReason
@@ -232,9 +232,9 @@ extension Core {
         let outcome = Outcome.retry(.timeout, text: "no answer within \(TimeText.exact(flight.deadline - flight.startedAt.mono))")
         var effects = ended(flight, outcome, timedOut: true, now, random: random)
         // Once for a batch: its first attempt times out first.
-        if flight.batch == token, scheduler.hung == Scheduler.hungCeiling {
+        if flight.batch == token, scheduler.flights.hung == Flights.hungCeiling {
             let text =
-                "\(Scheduler.hungCeiling) calls of the transport have not returned after their timeout; each further one "
+                "\(Flights.hungCeiling) calls of the transport have not returned after their timeout; each further one "
                 + "occupies a slot for attempts"
             effects.append(.notice(.log(.warning) { text }))
         }

@@ -2,7 +2,7 @@
 extension Core {
     /// Returns the first invariant that does not hold, for an assertion; nil: all hold.
     package var brokenInvariant: String? {
-        let open = scheduler.flights.values.lazy.filter { !$0.isEnded }
+        let open = Array(scheduler.flights.open)
         if open.count != rowsInFlight.count || !open.allSatisfy({ rowsInFlight[$0.token] != nil }) {
             return "INV-1: the rows in flight are not those of the attempts without an outcome"
         }
@@ -13,7 +13,7 @@ extension Core {
 
 extension Scheduler {
     fileprivate var brokenInvariant: String? {
-        for (token, flight) in flights where lanes[flight.conversation]?.hasFlight(token) != true {
+        for flight in flights.values where lanes[flight.conversation]?.hasFlight(flight.token) != true {
             return "INV-3: the lane of attempt \(flight.number) of message \(flight.sequence) does not have it"
         }
         if session == nil, !gate.drains.pending.isEmpty { return "INV-5: a drain waits although none is running" }

@@ -236,7 +236,7 @@ package struct Explainer<Queue: QueuedMessages> {
             if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
             guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
             // While the one before it is sent, others of other conversations may use up the batch.
-            let limit = connected.scheduler.slots == 1 ? Int.max : connected.scheduler.gate.runLimit
+            let limit = connected.scheduler.flights.slots == 1 ? Int.max : connected.scheduler.gate.runLimit
             let isAlone = try hasAtMost(limit, row.head)
             let isFirst = isAlone && !isInTurn
             return Wait(reason: isFirst ? .next : .trigger, isInTurn: !isFirst || !isSure)
@@ -259,7 +259,7 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// The wait for the next attempt that the rate permits, of this or of another message.
     private func waitForRate(until: Int64, _ head: Head, isInTurn: Bool) -> Wait {
-        var wait = Wait(reason: .rate, until: until, earliest: until, isInTurn: isInTurn, pace: PaceText(present.scheduler.pace))
+        var wait = Wait(reason: .rate, until: until, earliest: until, isInTurn: isInTurn, pace: PaceText(present.scheduler.flights.pace))
         let expiry = head.expiry(now)
         if expiry != 0, expiry <= until { (wait.after, wait.expiresAt) = (.expired, expiry) }
         return wait
@@ -276,7 +276,7 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// Whether the rate certainly permits the message at this time, even if every other one is attempted before.
     private func isWithinRate(_ head: Head, _ reasons: MessageReasons) throws(QueueError) -> Bool {
-        guard let pace = reasons.scheduler.pace else { return true }
+        guard let pace = reasons.scheduler.flights.pace else { return true }
         guard pace.isOpen(at: reasons.now.mono) else { return false }
         // A success after an outage restarts the ramp.
         let permitted = pace.hasRamp ? 1 : Int(min(pace.available(at: reasons.now.mono).rounded(), Double(Scheduler.scanChunk)))

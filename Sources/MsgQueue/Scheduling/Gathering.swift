@@ -27,8 +27,7 @@ package struct Gathering: Sendable, Equatable {
 extension Scheduler {
     /// Begins to choose the messages of a batch. Its first attempt gets the token `batch`.
     mutating func openBatch(_ batch: UInt64) {
-        guard let limits else { return }
-        let room = BatchRule.room(limits, taken: slotsTaken, slots: slots)
+        guard let limits = flights.limits, let room = flights.room else { return }
         gate.gathering = Gathering(batch: batch, limits: limits, room: room)
     }
 
@@ -61,7 +60,7 @@ extension Scheduler {
     package mutating func nextInBatch(_ now: Moment, queued: Int64) -> Step? {
         guard let batch = gate.gathering, !batch.isFull, unscheduled.isEmpty, gate.mayStart, !gate.isStoreRefusing(now),
             session?.hasBatchLeft ?? true,
-            pace?.isOpen(at: now.mono) ?? true
+            flights.pace?.isOpen(at: now.mono) ?? true
         else { return nil }
         wakeLanes(now)
         if let conversation = batch.conversation { return nextInBatch(of: conversation, now) }
@@ -93,9 +92,10 @@ extension Scheduler {
 
     /// Whether the start of a batch waits, because more messages may be enqueued soon; nil: it does not.
     mutating func linger(_ step: Step, queued: Int64, _ now: Moment) -> Lingering? {
-        guard let limits, limits.linger > 0, session == nil, case .start(let conversation, _, _) = step else { return nil }
+        guard let limits = flights.limits, limits.linger > 0, session == nil, let room = flights.room,
+            case .start(let conversation, _, _) = step
+        else { return nil }
         if lingerUntil == 0 { lingerUntil = now.mono.addingClamped(limits.linger) }
-        let room = BatchRule.room(limits, taken: slotsTaken, slots: slots)
         let scope = limits.singleConversation ? conversation : nil
         guard now.mono < lingerUntil, !hasReady(room, in: scope, queued: queued, now) else { return nil }
         return Lingering(until: lingerUntil, conversation: scope)
@@ -110,7 +110,7 @@ extension Scheduler {
 
     /// Whether at least so many messages can start now, as far as the index shows; of one conversation or (nil) of all.
     private func hasReady(_ count: Int, in conversation: Name?, queued: Int64, _ now: Moment) -> Bool {
-        guard queued - Int64(inFlight) >= Int64(count) else { return false }
+        guard queued - Int64(flights.inFlight) >= Int64(count) else { return false }
         if let conversation { return lanes[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
         guard scanComplete || !gate.maySend(now) else { return true }
         var ready = 0

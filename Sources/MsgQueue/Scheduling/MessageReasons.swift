@@ -11,7 +11,7 @@ package struct MessageReasons {
         let (reason, until) = explainWithoutRate(stored, conversation, holder: holder)
         if scheduler.gate.isOnlyLookedAt { return reason.isWaiting ? (reason, until) : (.noTransport, 0) }
         guard reason == .next else { return (reason, until) }
-        if let pace = scheduler.pace, !pace.isOpen(at: now.mono) { return (.rate, now.wall(at: pace.opening(at: now.mono))) }
+        if let pace = scheduler.flights.pace, !pace.isOpen(at: now.mono) { return (.rate, now.wall(at: pace.opening(at: now.mono))) }
         // What a person asked for waits for no other message.
         guard !scheduler.isForced(stored.sequence), !isInRound(stored, conversation) else { return (.next, 0) }
         return (.next, scheduler.lingerEnd(of: conversation, now).map { now.wall(at: $0) } ?? 0)
@@ -101,7 +101,7 @@ package struct MessageReasons {
         other.gate.network.connectivity = .online
         other.gate.network.metered = head.unmeteredOnly || other.gate.unmeteredOnly
         other.gate.returnedAt = now.mono
-        other.pace?.restart(at: now.mono)
+        other.flights.pace?.restart(at: now.mono)
         other.gate.holds.disconnected()
         other.gate.holds.endOfflinePause()
         (other.gate.drains.session, other.lingering) = (nil, nil)

@@ -13,7 +13,7 @@ package struct QueueReasons {
     /// Why nothing is sent now, in O(1). `queued` messages are in the store, and `queuedIn` returns the number of a conversation;
     /// `hasStart`: an attempt is about to start. Reasons that stop the whole queue are returned even if nothing is queued.
     package func wait(queued: Int64, hasStart: Bool, queuedIn: (Name) -> Int64 = { _ in 0 }) -> Wait {
-        if scheduler.inFlight > 0 { return Wait(reason: .sending) }
+        if scheduler.flights.inFlight > 0 { return Wait(reason: .sending) }
         let afterwards: Explanation.Reason = scheduler.gate.mode != .auto ? .person : scheduler.gate.timersRun ? .next : .trigger
         if scheduler.gate.isStoreRefusing(now) {
             return Wait(reason: .storage, until: now.wall(at: scheduler.gate.storageRetryAt), after: afterwards)
@@ -41,7 +41,7 @@ package struct QueueReasons {
 
     /// The wait for the next attempt that the rate permits; nil: it permits one now.
     var rateWait: Wait? {
-        guard let pace = scheduler.pace, !pace.isOpen(at: now.mono) else { return nil }
+        guard let pace = scheduler.flights.pace, !pace.isOpen(at: now.mono) else { return nil }
         let end = now.wall(at: pace.opening(at: now.mono))
         return Wait(reason: .rate, until: end, earliest: end, pace: PaceText(pace))
     }

@@ -164,7 +164,7 @@ extension Scheduler {
         guard let round, session?.isOpen ?? true else { return nil }
         if round.isOver {
             // Their messages may be put back.
-            if !flights.values.contains(where: { $0.hand == .retryAll && !$0.isEnded }) { self.round = nil }
+            if !flights.open.contains(where: { $0.hand == .retryAll }) { self.round = nil }
             return nil
         }
         guard !gate.isHeldByReceiver(now) else { return nil }

@@ -4,14 +4,10 @@
 /// messages in order, only as far as they may be sent. Inputs are functions that take the current time; `next` returns one step at a time.
 /// The engine performs a step, commits, and only then reports it, so that a failed commit leaves this value unchanged.
 package struct Scheduler {
-    /// The most attempts in flight, without a ramp.
-    private let fullSlots: Int
     let promptTimeout: Int64
     package let promptsForFailed: Bool
     let soonestExpiryFirst: Bool
 
-    /// The number of calls that have not returned after their timeout and that are not counted against `maxInFlight`.
-    static let hungCeiling = 16
     static let scanChunk = 256
     /// Slots for manual attempts, in addition to `maxInFlight`.
     static let manualSlots = 4
@@ -26,13 +22,9 @@ package struct Scheduler {
     var unscheduled: [Name] = []
     /// How many lanes one step schedules again: about two milliseconds.
     package var lanesPerStep = 2_000
-    package internal(set) var flights: [UInt64: Flight] = [:]
-    /// The limits of a batch; nil: the transport sends one message in a call.
-    package internal(set) var limits: BatchLimits?
+    package internal(set) var flights: Flights
     /// Until when the next batch waits for more messages (monotonic); 0: it does not wait yet.
     var lingerUntil: Int64 = 0
-    /// The number of attempts that have ended.
-    var outcomes: UInt64 = 0
     /// Messages with a manual request, in the order of the requests.
     var forced: [Forced] = []
     /// The conversations of which a message of the backlog, or a live one, may start now.
@@ -63,9 +55,7 @@ package struct Scheduler {
     /// The store has no queued message after `scannedThrough`.
     var scanComplete = false
 
-    /// The limit of the rate, with its ramp; nil: none.
-    package internal(set) var pace: Pace?
-    /// At the last `next` an attempt would have started, but for `pace`.
+    /// At the last `next` an attempt would have started, but for the rate.
     var startWaitsForRate = false
     /// At the last `next` a batch would have begun, but it waited for more messages.
     var lingering: Lingering?
@@ -95,8 +85,7 @@ package struct Scheduler {
 
     package init(_ options: Options, _ opening: Opening) {
         gate = Gate(options, opening)
-        fullSlots = options.maxInFlight
-        pace = Pace(options, openedAt: opening.moment.mono)
+        flights = Flights(options, openedAt: opening.moment.mono)
         promptTimeout = options.promptTimeout
         promptsForFailed = options.promptForFailed
         promptWatch = PromptWatch(options)
@@ -117,46 +106,11 @@ package struct Scheduler {
     package var storageRetryAt: Int64 { gate.storageRetryAt }
     package var offlineReason: String { gate.offlineReason }
 
-    // MARK: Slots
-
-    /// The most attempts in flight, or with `maxBatches` the most batches.
-    package var mostSlots: Int { max(fullSlots, limits?.maxBatches ?? 0) }
-
-    /// The most attempts in flight now, or with `maxBatches` the most batches. While sending ramps up, as few batches as attempts.
-    package var slots: Int {
-        let attempts = pace?.maxInFlight ?? fullSlots
-        guard let batches = limits?.maxBatches, batches > 0 else { return attempts }
-        return pace?.isRamping == true ? min(batches, attempts) : batches
-    }
-
-    /// The attempts or batches that count against `slots`. Those of up to `hungCeiling` hung calls do not count.
-    package var slotsTaken: Int {
-        let hung = hungBatches
-        let exempt = hung.count > Self.hungCeiling ? Set(hung.sorted().prefix(Self.hungCeiling)) : hung
-        let counted = flights.values.lazy.filter { !($0.isHung && exempt.contains($0.batch)) }
-        return (limits?.maxBatches ?? 0) > 0 ? Set(counted.map(\.batch)).count : counted.count { _ in true }
-    }
-
-    /// Calls of the transport that have not returned after their timeout.
-    var hung: Int { hungBatches.count }
-
-    private var hungBatches: Set<UInt64> { Set(flights.values.lazy.filter(\.isHung).map(\.batch)) }
-
-    package var inFlight: Int { flights.values.count { !$0.isEnded } }
-
-    /// Attempts that a drain waits for, including those with an outcome whose call has not returned.
-    var underWay: Int { flights.values.count { !$0.isHung } }
-
-    func underWay(in session: DrainQueue.Session) -> Int { flights.values.count { !$0.isHung && session.serves($0.conversation) } }
+    // MARK: Messages
 
     /// The attempt in flight of this message, if it has no outcome yet.
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
-        guard let lane = lanes[conversation], let last = lane.flight else { return nil }
-        func open(_ token: UInt64) -> Flight? {
-            guard let flight = flights[token], flight.sequence == sequence, !flight.isEnded else { return nil }
-            return flight
-        }
-        return open(last) ?? lane.otherFlights.lazy.compactMap(open).first
+        lanes[conversation].flatMap { flights.flight(of: sequence, in: $0) }
     }
 
     package func isForced(_ sequence: Int64) -> Bool { forced.contains { $0.sequence == sequence } }

@@ -1,13 +1,12 @@
 /// Attempts: how they begin and end, and those that were not made.
 extension Scheduler {
-    /// Adds an attempt that was chosen at `now`. `called` follows.
+    /// Adds an attempt that was chosen at `now`. `Flights.called` follows.
     package mutating func started(_ flight: Flight, _ now: Moment) {
-        pace?.reserve()
         forced.removeAll { $0.sequence == flight.sequence }
         noteTurn(flight)
         round?.remove(flight.sequence, of: flight.conversation)
         var begun = flight
-        (begun.batch, begun.outcomesBefore) = (gate.gathering?.batch ?? flight.token, outcomes)
+        (begun.batch, begun.outcomesBefore) = (gate.gathering?.batch ?? flight.token, flights.outcomes)
         let lane = lanes[flight.conversation] ?? Lane()
         begun.wasApproved = lane.approved.contains(flight.sequence)
         // Retries of the backoff ladder do not count against a batch.
@@ -19,7 +18,7 @@ extension Scheduler {
                 begun.charge = .budget
             }
         }
-        flights[flight.token] = begun
+        flights.begin(begun)
         let isKnown = canInsert(flight.sequence, lane)
         withLane(flight.conversation, now) { lane in
             lane.remove(flight.sequence)
@@ -28,24 +27,6 @@ extension Scheduler {
             if !isKnown { lane.more = true }
         }
         dropStale(now)
-    }
-
-    /// Notes when the call of the transport for this attempt began, once. The attempt may have ended since.
-    package mutating func called(_ token: UInt64, at time: Int64) {
-        guard pace != nil else { return }
-        if flights[token] != nil {
-            flights[token]?.isCalled = true
-            pace?.release()
-        }
-        pace?.began(at: time)
-    }
-
-    /// Removes an attempt from those in flight.
-    @discardableResult
-    private mutating func removeFlight(_ token: UInt64) -> Flight? {
-        let flight = flights.removeValue(forKey: token)
-        if flight?.isCalled == false { pace?.release() }
-        return flight
     }
 
     /// Whether `withdraw` can undo `started`, called before it.
@@ -59,7 +40,7 @@ extension Scheduler {
     /// Undoes `started` for an attempt whose call was not made, or whose message the transport skipped; it then waits until `heldUntil`
     /// (monotonic). A call that has not returned occupies its conversation until it does.
     mutating func withdraw(_ flight: Flight, _ head: Head, heldUntil: Int64? = nil, isCalled: Bool = false, _ now: Moment) {
-        guard var begun = removeFlight(flight.token) else { return }
+        guard var begun = flights.remove(flight.token) else { return }
         let hadRoom = (session?.hasBatchLeft ?? true, gate.hasBudget)
         switch begun.charge {
         case .drain(let number): if let drain = session, drain.number == number { gate.drains.session?.started = max(drain.started - 1, 0) }
@@ -88,27 +69,14 @@ extension Scheduler {
         if hasRoom != hadRoom { scheduleAll(now) } else { schedule(flight.conversation, now) }
     }
 
-    /// Counts the time of an attempt from `since`, if that is later than its start (monotonic). Returns its deadline.
-    package mutating func countTimeout(of token: UInt64, from since: Int64) -> Int64 {
-        guard var flight = flights[token] else { return Int64.min }
-        flight.extend(by: max(since.subtractingClamped(flight.startedAt.mono), 0))
-        flights[token] = flight
-        return flight.deadline
-    }
-
     /// Ends an attempt. `back`: its message is queued again and waits in its place.
     package mutating func ended(_ token: UInt64, back: Head?, sent: Bool, offline: Bool, timedOut: Bool, _ now: Moment) {
-        guard var flight = flights[token] else { return }
-        flight.isEnded = true
-        flight.timedOut = timedOut
-        flights[token] = flight
+        guard let flight = flights.end(token, timedOut: timedOut) else { return }
         if offline {
             if session?.serves(flight.conversation) == true { gate.drains.session?.stop = .offline }
             round = nil
             gate.holds.pausedAfterOffline(until: now.mono + Self.offlineHold)
         }
-        if !flight.isRunning { removeFlight(token) }
-        outcomes &+= 1
         noteOutcome(sent: sent, isQueuedAgain: back != nil)
         guard let place = lanes.index(forKey: flight.conversation) else { return }
         var lane = lanes.values[place]
@@ -147,14 +115,7 @@ extension Scheduler {
 
     /// Notes that the call of the transport returned. Its outcome is reported separately.
     package mutating func callReturned(_ token: UInt64, _ now: Moment) {
-        guard var flight = flights[token] else { return }
-        flight.isRunning = false
-        guard flight.isEnded else {
-            flights[token] = flight
-            return
-        }
-        removeFlight(token)
-        guard lanes[flight.conversation]?.flight != nil else { return }
+        guard let flight = flights.returned(token), lanes[flight.conversation]?.flight != nil else { return }
         withLane(flight.conversation, now) { $0.end(token) }
     }
 }

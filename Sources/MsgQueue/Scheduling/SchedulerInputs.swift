@@ -7,7 +7,7 @@ extension Scheduler {
         if network.isOnline, !was.isOnline {
             beginBacklog()
             gate.holds.connected(stableAt: now.mono + gate.onlineDebounce)
-            pace?.restart(at: now.mono)
+            flights.pace?.restart(at: now.mono)
             armPrompt()
         } else if network.isOnline {
             gate.holds.endOfflinePause()
@@ -32,7 +32,7 @@ extension Scheduler {
     /// Notes whether there is a transport, and the limits of its batches if it takes batches.
     package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {
         if present, !gate.hasTransport { beginBacklog() }
-        (self.limits, lingerUntil) = (limits, 0)
+        (flights.limits, lingerUntil) = (limits, 0)
         gate.hasTransport = present
         scheduleAll(now)
     }
@@ -49,7 +49,7 @@ extension Scheduler {
     package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
         let (wasPaused, isFree) = gate.pauses.resume(conversation)
         guard wasPaused, isFree else { return wasPaused }
-        if conversation == nil { pace?.restart(at: now.mono) } else { round?.restart() }
+        if conversation == nil { flights.pace?.restart(at: now.mono) } else { round?.restart() }
         beginBacklog()
         trigger(now)
         return true
@@ -97,13 +97,13 @@ extension Scheduler {
     @discardableResult
     package mutating func hold(until: Int64, _ now: Moment) -> Bool {
         guard gate.holds.delayed(until: until) else { return false }
-        pace?.restart(at: now.mono)
+        flights.pace?.restart(at: now.mono)
         scheduleAll(now)
         return true
     }
 
     /// The store has a backlog at the launch.
-    package mutating func openedWithBacklog(_ now: Moment) { pace?.restart(at: now.mono) }
+    package mutating func openedWithBacklog(_ now: Moment) { flights.pace?.restart(at: now.mono) }
 
     /// Blocks the conversation behind a failed message, with the option `final_failure = block`.
     package mutating func failed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {

@@ -66,11 +66,6 @@ extension Scheduler {
         }
     }
 
-    /// Extends the deadlines of the attempts in flight by the time for which the machine was suspended.
-    package mutating func machineSlept(_ time: Int64) {
-        for token in Array(flights.keys) { flights[token]?.extend(by: time) }
-    }
-
     /// Adds a manual request for this message.
     package mutating func force(_ sequence: Int64, _ conversation: Name, _ hand: Hand) {
         forced.removeAll { $0.sequence == sequence }

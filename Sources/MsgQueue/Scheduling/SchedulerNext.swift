@@ -4,13 +4,13 @@ extension Scheduler {
     /// the conversation that is drained alone; `commits` the number of changes of the store.
     package mutating func next(_ now: Moment, queued: Int64, inSession: Int64? = nil, commits: Int = 0) -> Step {
         promptWatch.seen(queued: queued, commits: commits)
-        if let token = overdue(now) { return .timeOut(token: token) }
+        if let token = flights.overdue(now) { return .timeOut(token: token) }
         if let step = nextOfStandingPrompt(now) { return step }
         guard !gate.isStoreRefusing(now) else {
             if session != nil { return .finish(.storage) }
             // Everything else needs the store, except a timeout and the end of a prompt.
-            let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline) + (prompt == .raised ? [promptUntil] : [])
-            return .wait(until: min(gate.storageRetryAt, deadlines.min() ?? gate.storageRetryAt))
+            let others = [flights.deadline, prompt == .raised ? promptUntil : nil].compactMap { $0 }
+            return .wait(until: others.reduce(gate.storageRetryAt, min))
         }
         // There may be many requests, and most of the time none has to end.
         if !gate.network.isOnline || isPaused || !pausedConversations.isEmpty,
@@ -30,7 +30,7 @@ extension Scheduler {
         if prompt == .raised || mayPrompt(now), isCountDue(now) { return .countPrompt }
         if !promptWatch.isPrepared { return .prepareCount }
         let linger = lingerUntil > now.mono ? lingerUntil : nil
-        return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : linger))
+        return .wait(until: soonest(now, startWaitsForRate ? flights.pace?.opening(at: now.mono) : linger))
     }
 
     /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned and delays
@@ -38,8 +38,8 @@ extension Scheduler {
     private mutating func nextAttempt(_ now: Moment, queued: Int64) -> Step? {
         (startWaitsForRate, lingering) = (false, nil)
         guard gate.mayStart else { return nil }
-        let isOpen = pace?.isOpen(at: now.mono) ?? true
-        let (taken, slots) = (slotsTaken, slots)
+        let isOpen = flights.pace?.isOpen(at: now.mono) ?? true
+        let (taken, slots) = (flights.slotsTaken, flights.slots)
         // Manual requests do not wait for automatic attempts.
         if taken < slots + Self.manualSlots, let step = nextManual() {
             if isOpen { return step }
@@ -70,18 +70,13 @@ extension Scheduler {
         return step(for: Ticket(key: head.sequence, conversation: conversation), now) != nil
     }
 
-    /// The attempt whose deadline has passed, the oldest first.
-    private func overdue(_ now: Moment) -> UInt64? {
-        flights.values.filter { !$0.isEnded && $0.deadline <= now.mono }.min { $0.token < $1.token }?.token
-    }
-
     /// Why the drain must end although messages may be left; nil: it continues.
     private func endOfSession(_ now: Moment) -> Report.Stop? {
         guard let session else { return nil }
         if gate.isClosing { return .closed }
         if let deadline = session.deadline, deadline <= now.mono { return .timeout }
         // A drain ends after its attempts in flight.
-        guard underWay(in: session) == 0 else { return nil }
+        guard flights.underWay(in: session) == 0 else { return nil }
         if !gate.network.isOnline { return .offline }
         if isPaused { return .paused }
         if let stop = session.stop { return stop }
@@ -97,7 +92,7 @@ extension Scheduler {
 
     /// Whether the drain has no attempt in flight and is not waiting for a slot that another conversation uses.
     private func isDone(_ session: DrainQueue.Session) -> Bool {
-        underWay(in: session) == 0 && (slotsTaken < slots || underWay == 0)
+        flights.underWay(in: session) == 0 && (flights.slotsTaken < flights.slots || flights.underWay == 0)
     }
 
     /// Whether all that is queued belongs to paused conversations.
@@ -170,7 +165,7 @@ extension Scheduler {
         func note(_ time: Int64?, after past: Int64 = Int64.min) {
             if let time, time > past { soonest = min(soonest ?? time, time) }
         }
-        for flight in flights.values where !flight.isEnded { note(flight.deadline) }
+        note(flights.deadline)
         note(waiting.first?.key)
         // In the background a drain continues, and the prompt is raised.
         if gate.laneTimersRun || gate.mode == .ask { note(gate.holds.stableAt, after: now.mono) }

@@ -67,7 +67,7 @@ extension Scheduler {
     func mayPrompt(_ now: Moment) -> Bool {
         gate.mode == .ask && prompt == .armed && gate.mayStart && hasPromptMessages && session == nil && round?.isBusy != true
             && !gate.isSettling(now)
-            && underWay == 0
+            && flights.underWay == 0
     }
 
     /// The store has read what a count needs.

@@ -53,7 +53,7 @@ import Testing
         try simulation.answer(2, .sent)
         try simulation.settle()
         #expect(simulation.inFlight == [3, 4, 5, 6])
-        #expect(simulation.scheduler.slotsTaken == 2 && simulation.scheduler.slots == 2)
+        #expect(simulation.scheduler.flights.slotsTaken == 2 && simulation.scheduler.flights.slots == 2)
     }
 
     @Test(arguments: [(0, 4), (60_000, 1)])
@@ -68,7 +68,7 @@ import Testing
         try simulation.settle()
         simulation.advance(2_000)
         try simulation.settle()
-        #expect(simulation.inFlight.count == batches && simulation.scheduler.slots == batches)
+        #expect(simulation.inFlight.count == batches && simulation.scheduler.flights.slots == batches)
     }
 
     @Test func B1_a_conversation_longer_than_its_window_fills_a_batch() throws {
@@ -440,7 +440,7 @@ import Testing
         try simulation.settle()
         simulation.advance(1_000)
         try simulation.settle()
-        #expect(simulation.hanging.count == 30 && simulation.scheduler.slotsTaken == 0 && simulation.scheduler.hung == 1)
+        #expect(simulation.hanging.count == 30 && simulation.scheduler.flights.slotsTaken == 0 && simulation.scheduler.flights.hung == 1)
         simulation.enqueue("ben")
         try simulation.settle()
         #expect(simulation.inFlight == [31])

@@ -45,7 +45,7 @@ import Testing
             #expect(reason(sequence, simulation) == .next, "\(place): \(sequence) starts\n\(simulation.tail())")
             try simulation.settle(starts: 1)
         }
-        guard !simulation.hasStart, simulation.scheduler.slotsTaken < simulation.scheduler.slots else { return }
+        guard !simulation.hasStart, simulation.scheduler.flights.slotsTaken < simulation.scheduler.flights.slots else { return }
         for sequence in simulation.store.queued where !simulation.sendingSequences.contains(sequence) {
             let reason = reason(sequence, simulation)
             #expect(

@@ -12,7 +12,7 @@ final class Future: SimulationObserver {
 
     init(_ simulation: Simulation) {
         engine = simulation.engine.copy()
-        before = Set(simulation.scheduler.flights.keys)
+        before = Set(simulation.scheduler.flights.values.map(\.token))
         engine.answersInCall = false
         engine.observer = self
     }

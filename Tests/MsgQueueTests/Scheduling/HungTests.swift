@@ -36,11 +36,11 @@ import Testing
             simulation.advance(30_000)
         }
         try simulation.settle()
-        #expect(simulation.starts.count == Scheduler.hungCeiling + 1)
+        #expect(simulation.starts.count == Flights.hungCeiling + 1)
         #expect(simulation.deadline == nil)
         simulation.returnCall(try #require(simulation.hanging.first).token, nil)
         try simulation.settle()
-        #expect(simulation.starts.count == Scheduler.hungCeiling + 2)
+        #expect(simulation.starts.count == Flights.hungCeiling + 2)
     }
 
     @Test func X8_a_pending_attempt_that_times_out_leaves_no_state() throws {

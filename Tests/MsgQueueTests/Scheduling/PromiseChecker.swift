@@ -324,13 +324,13 @@ struct PromiseChecker {
     /// The calls of up to `hungCeiling` hung ones use no slot, with all their messages. With `maxBatches` each call uses one slot.
     func slotsTaken(_ simulation: Simulation) -> Int {
         let calls = Dictionary(grouping: simulation.scheduler.flights.values.filter { $0.timedOut && $0.isRunning }, by: \.batch)
-        let counted = calls.sorted { $0.key < $1.key }.dropFirst(Scheduler.hungCeiling)
+        let counted = calls.sorted { $0.key < $1.key }.dropFirst(Flights.hungCeiling)
         guard maxBatches(simulation) > 0 else { return slots(simulation).open + counted.reduce(0) { $0 + $1.value.count } }
         let open = simulation.scheduler.flights.values.filter { !($0.timedOut && $0.isRunning) }
         return Set(open.map(\.batch) + counted.map(\.key)).count
     }
 
-    private func maxBatches(_ simulation: Simulation) -> Int { simulation.scheduler.limits?.maxBatches ?? 0 }
+    private func maxBatches(_ simulation: Simulation) -> Int { simulation.scheduler.flights.limits?.maxBatches ?? 0 }
 
     /// The most attempts in flight, or with `maxBatches` batches.
     func mostSlots(_ simulation: Simulation) -> Int { maxBatches(simulation) > 0 ? maxBatches(simulation) : options.maxInFlight }

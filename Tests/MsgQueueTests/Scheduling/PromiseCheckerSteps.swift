@@ -154,7 +154,7 @@ extension PromiseChecker {
         switch stop {
         case .empty: return isOver && left == 0
         // The messages of a conversation with a hung call may be unread.
-        case .waiting: return isOver && left > 0 && (!isHeldByPauses(session, simulation) || simulation.scheduler.hung > 0)
+        case .waiting: return isOver && left > 0 && (!isHeldByPauses(session, simulation) || simulation.scheduler.flights.hung > 0)
         case .offline: return isOver && (!isOnline || session.isStopped)
         case .batch: return !session.hasBatchLeft && isOver
         case .timeout: return session.deadline.map { $0 <= simulation.now.mono } ?? false
@@ -205,7 +205,7 @@ extension PromiseChecker {
     /// Whether a batch that is not full waits for more messages.
     private func waitsForMore(_ until: Int64?, _ simulation: Simulation) throws -> Bool {
         let end = simulation.scheduler.lingerUntil
-        guard let limits = simulation.scheduler.limits, session == nil, end > simulation.now.mono else { return false }
+        guard let limits = simulation.scheduler.flights.limits, session == nil, end > simulation.now.mono else { return false }
         // The rate may permit an attempt only later.
         guard !simulation.scheduler.startWaitsForRate else { return false }
         guard let until, until <= end, end <= simulation.now.mono + limits.linger else {

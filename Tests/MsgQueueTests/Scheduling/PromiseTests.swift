@@ -177,10 +177,10 @@ private struct Claim {
         if wait.ahead != nil { return try othersFirst(simulation) }
         // Attempts and drains that are under way may end meanwhile: what follows them is not what the text is about.
         let scheduler = simulation.scheduler
-        guard scheduler.session == nil, scheduler.slotsTaken < scheduler.slots, !simulation.hasStart else { return nil }
+        guard scheduler.session == nil, scheduler.flights.slotsTaken < scheduler.flights.slots, !simulation.hasStart else { return nil }
         if sequence == nil, scheduler.flights.values.contains(where: \.isEnded) { return nil }
         // A batch may wait for more messages after any other wait.
-        if scheduler.limits?.linger ?? 0 > 0 { return nil }
+        if scheduler.flights.limits?.linger ?? 0 > 0 { return nil }
         if says("permits the next attempt") { return try atThatRate(simulation) }
         if says("when connected") { return try whenConnected(simulation) }
         if says("the next time the queue runs") || says("when the queue runs") { return try atNextRun(simulation) }

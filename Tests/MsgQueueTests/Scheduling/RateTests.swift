@@ -188,10 +188,10 @@ import Testing
             let simulation = try simulation(100, burst: 10, ramp: 60_000, maxInFlight: 4)
             simulation.goOnline()
             simulation.advance(10_000)
-            #expect(simulation.scheduler.pace?.rate == 100 && simulation.scheduler.slots == 4)
+            #expect(simulation.scheduler.flights.pace?.rate == 100 && simulation.scheduler.flights.slots == 4)
             try event(simulation)
-            #expect(simulation.scheduler.pace?.rate == (restarts ? 1 : 100), "\(name)")
-            #expect(simulation.scheduler.slots == (restarts ? 1 : 4), "\(name)")
+            #expect(simulation.scheduler.flights.pace?.rate == (restarts ? 1 : 100), "\(name)")
+            #expect(simulation.scheduler.flights.slots == (restarts ? 1 : 4), "\(name)")
         }
     }
 

@@ -81,7 +81,7 @@ import Testing
         let start = try #require(try reserve(simulation)).start
         _ = simulation.core.began(start)
         #expect(simulation.core.statistics.snapshot(simulation.now).attempts == 1)
-        _ = simulation.core.scheduler.countTimeout(of: start.flight.token, from: simulation.now.mono + 50)
+        _ = simulation.core.scheduler.flights.countTimeout(of: start.flight.token, from: simulation.now.mono + 50)
         let deadline = try #require(simulation.flights.first).deadline
         #expect(deadline == start.flight.deadline + 50)
         let effects = simulation.core.revoked(start, simulation.now)
@@ -119,7 +119,7 @@ import Testing
         simulation.advance(1_100_000)
         let start = try #require(try reserve(simulation)).start
         _ = simulation.core.began(start)
-        func isOpen() -> Bool { simulation.core.scheduler.pace?.isOpen(at: simulation.now.mono) ?? true }
+        func isOpen() -> Bool { simulation.core.scheduler.flights.pace?.isOpen(at: simulation.now.mono) ?? true }
         #expect(!isOpen())
         simulation.advance(2_000)
         _ = simulation.core.timedOut(start.flight.token, simulation.now, random: 0)
