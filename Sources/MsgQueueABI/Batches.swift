@@ -9,11 +9,7 @@ public func msgq_set_batch_transport(
 ) -> msgq_result {
     let host = HostContext(pointer: context, release: release)
     return status { () throws(QueueError) in
-        let engine: Engine
-        do throws(QueueError) { engine = try Handles.engine(queue) } catch {
-            host.releasing?()
-            throw error
-        }
+        let engine = try Handles.engine(queue, for: host)
         let batches: BatchLayout?
         do throws(QueueError) { batches = transport == nil ? nil : try BatchLayout(try require(options, "options")) } catch {
             engine.release(host.releasing)

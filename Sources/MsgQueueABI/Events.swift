@@ -9,11 +9,7 @@ public func msgq_set_event_handler(
 ) -> msgq_result {
     let host = HostContext(pointer: context, release: release)
     return status { () throws(QueueError) in
-        let engine: Engine
-        do throws(QueueError) { engine = try Handles.engine(queue) } catch {
-            host.releasing?()
-            throw error
-        }
+        let engine = try Handles.engine(queue, for: host)
         guard let handler else {
             defer { engine.release(host.releasing) }
             return try engine.setHandler(nil)

@@ -37,6 +37,14 @@ enum Handles {
         }
     }
 
+    /// The engine of a call that keeps the host's context. Without one the context is released.
+    static func engine(_ handle: OpaquePointer?, for host: HostContext) throws(QueueError) -> Engine {
+        do throws(QueueError) { return try engine(handle) } catch {
+            host.releasing?()
+            throw error
+        }
+    }
+
     static func remove(_ handle: OpaquePointer?) {
         let index = (UInt(bitPattern: handle) ^ mark) >> 4
         lock.withLock { _ = engines.removeValue(forKey: index) }

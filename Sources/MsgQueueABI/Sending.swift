@@ -20,11 +20,7 @@ public func msgq_set_transport(
 ) -> msgq_result {
     let host = HostContext(pointer: context, release: release)
     return status { () throws(QueueError) in
-        let engine: Engine
-        do throws(QueueError) { engine = try Handles.engine(queue) } catch {
-            host.releasing?()
-            throw error
-        }
+        let engine = try Handles.engine(queue, for: host)
         guard let transport else {
             // No function is set that would use the context, whether or not the call succeeds.
             defer { engine.release(host.releasing) }
