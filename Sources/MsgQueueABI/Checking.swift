@@ -32,8 +32,8 @@ private func write(_ report: CheckReport, to out: UnsafeMutablePointer<msgq_chec
     result.whole = UInt64(clamping: report.whole)
     result.damaged = UInt64(clamping: report.damaged)
     result.missing = UInt64(clamping: report.missing)
-    result.first_missing = UInt64(clamping: report.firstMissing)
-    result.last_missing = UInt64(clamping: report.lastMissing)
+    result.first_missing = UInt64(clamping: report.firstMissing ?? 0)
+    result.last_missing = UInt64(clamping: report.lastMissing ?? 0)
     copy(report.text, to: &result.text)
     Structs.write(result, to: out)
 }

@@ -22,7 +22,7 @@ extension MessageQueue.CheckReport {
     package init(_ report: MsgQueue.CheckReport) {
         self.init(
             isSound: report.isSound, whole: Int(report.whole), damaged: Int(report.damaged), missing: Int(report.missing),
-            firstMissing: report.firstMissing == 0 ? nil : report.firstMissing,
-            lastMissing: report.lastMissing == 0 ? nil : report.lastMissing, text: report.text)
+            firstMissing: report.firstMissing,
+            lastMissing: report.lastMissing, text: report.text)
     }
 }

@@ -101,8 +101,7 @@ package final class Engine: @unchecked Sendable {
         try writes.recover()
         if store.counts.totals.queued > 0 { context.core.scheduler.openedWithBacklog(context.core.opening.moment) }
         if let hold = store.state.hold {
-            let due = Due(at: hold.until, delay: hold.delay, boot: hold.boot, uptime: hold.uptime)
-            context.core.scheduler.hold(until: due.end(context.core.opening), context.core.opening.moment)
+            context.core.scheduler.hold(until: hold.end(context.core.opening), context.core.opening.moment)
         }
         try maintenance.findExpiry()
         try maintenance.findFreeSpace()

@@ -78,7 +78,7 @@ final class PendingWrites {
             try store.outcomes.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
         case .revokeAttempt(let sequence): try store.outcomes.revoke(sequence)
         case .recover(let sequence, let number, let startedAt): try recover((sequence, number, startedAt))
-        case .hold(let due): store.state.setHold((due.at, due.delay, due.boot, due.uptime))
+        case .hold(let due): store.state.hold = due
         case .expire(let sequence, let progress, let attempt):
             guard let current = try store.messages.row(at: sequence, .none), current.progress.status == .queued else { return }
             try store.messages.update(current, to: progress)

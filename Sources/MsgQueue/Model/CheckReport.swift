@@ -8,9 +8,9 @@ package struct CheckReport: Sendable, Equatable {
     package let damaged: Int64
     /// The number of messages that were in a lost log, as far as it is known.
     package let missing: Int64
-    /// The first missing sequence, 0: none is missing; and the last, 0: unknown.
-    package let firstMissing: Int64
-    package let lastMissing: Int64
+    /// The first missing sequence; nil: none is missing. And the last; nil: unknown.
+    package let firstMissing: Int64?
+    package let lastMissing: Int64?
     /// The findings in sentences, for users.
     package let text: String
 }

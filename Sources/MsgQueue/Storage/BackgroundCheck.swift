@@ -63,7 +63,7 @@ struct BackgroundCheck {
     var checkReport: CheckReport {
         let whole = found - Int64(damaged.count)
         return CheckReport(
-            isSound: report == nil, whole: whole, damaged: Int64(damaged.count), missing: 0, firstMissing: 0, lastMissing: 0,
+            isSound: report == nil, whole: whole, damaged: Int64(damaged.count), missing: 0, firstMissing: nil, lastMissing: nil,
             text: report.map { "\(Words.messages(whole)) whole; \($0)." } ?? "\(Words.messages(whole)), no damage found.")
     }
 

@@ -1,8 +1,8 @@
 /// The lost end of a store's log.
 package struct LostTail: Sendable, Equatable {
-    /// The lost sequence numbers; `last` is 0 when their number is unknown.
-    package let first: Int64
-    package let last: Int64
+    /// The first lost sequence number; nil: none is lost, only changes are. And the last; nil: unknown.
+    package let first: Int64?
+    package let last: Int64?
     package let text: String
 }
 
@@ -93,14 +93,14 @@ extension LostTail {
             guard view.log == nil else {
                 if case .empty = content { return nil }
                 return LostTail(
-                    first: lastSequence + 1, last: 0,
+                    first: lastSequence + 1, last: nil,
                     text: """
                         \(StorePath.tail(of: view.path)) is missing or damaged: it is unknown whether \(name) is complete. Messages after \
                         sequence \(lastSequence) and changes that were only in the log may be lost
                         """)
             }
             return LostTail(
-                first: lastSequence + 1, last: 0,
+                first: lastSequence + 1, last: nil,
                 text: """
                     \(name) is missing: the queue was not closed when \(view.path) was copied, or the log was removed. Messages after \
                     sequence \(lastSequence) and changes that were only in the log are lost
@@ -112,7 +112,7 @@ extension LostTail {
         let what = view.log == nil ? "is missing" : "is damaged"
         guard record.lastSequence > lastSequence else {
             return LostTail(
-                first: 0, last: 0,
+                first: nil, last: nil,
                 text:
                     "\(name) \(what): \(found) of \(record.frames) pages are intact. No message is missing, but changes to messages are lost"
             )

@@ -5,7 +5,7 @@ import Glibc
 /// beyond its end.
 extension Database {
     /// The error of the last read of the database or its log that failed since `forgetReadErrors`, or of a write; nil: none.
-    private var readError: Int32? { files.lazy.map(\.lastError).first { $0 != 0 } }
+    private var readError: Int32? { files.lazy.compactMap(\.lastError).first }
 
     func forgetReadErrors() { for file in files { file.readBeyondEnd() } }
 
@@ -44,11 +44,10 @@ private struct OpenFile {
         (self.file, self.methods) = (file, methods)
     }
 
-    /// 0: none.
-    var lastError: Int32 {
+    var lastError: Int32? {
         var code: Int32 = 0
-        guard let control = methods.pointee.xFileControl, control(file, SQLITE_FCNTL_LAST_ERRNO, &code) == SQLITE_OK else { return 0 }
-        return code
+        guard let control = methods.pointee.xFileControl, control(file, SQLITE_FCNTL_LAST_ERRNO, &code) == SQLITE_OK else { return nil }
+        return code == 0 ? nil : code
     }
 
     func readBeyondEnd() {

@@ -53,7 +53,7 @@ final class StateRow {
     /// Begins the sequence numbers of this session. `loss`: the lost part of the log may have reserved some.
     func beginSequences(after loss: LostTail?) {
         if let loss {
-            let last = max(row.sequenceCeiling, loss.last).addingClamped(Self.sequenceBlock)
+            let last = max(row.sequenceCeiling, loss.last ?? 0).addingClamped(Self.sequenceBlock)
             row.sequenceCeiling = min(last, MessageID.sequenceCeiling)
         }
         nextSequence = row.sequenceCeiling + 1
@@ -147,14 +147,10 @@ final class StateRow {
 
     // MARK: Other values
 
-    /// A wait of the whole queue that a receiver asked for; nil: none.
-    var hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)? {
-        row.hold == StoreState.Hold() ? nil : (row.hold.until, row.hold.delay, row.hold.boot, row.hold.uptime)
-    }
-
-    /// Sets the wait, inside the caller's transaction.
-    func setHold(_ hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)?) {
-        row.hold = hold.map { StoreState.Hold(until: $0.until, delay: $0.delay, boot: $0.boot, uptime: $0.uptime) } ?? StoreState.Hold()
+    /// A wait of the whole queue that a receiver asked for. Set inside the caller's transaction.
+    var hold: Due? {
+        get { row.hold }
+        set { row.hold = newValue }
     }
 
     /// The row for a copy of the store, which is closed and independent of the original.

@@ -305,7 +305,8 @@ package final class StoreCheck {
 
     func report() -> CheckReport {
         let damaged = damaged
-        let missing = loss.map { $0.last >= $0.first && $0.first > 0 ? $0.last - $0.first + 1 : 0 } ?? 0
+        var missing: Int64 = 0
+        if let first = loss?.first, let last = loss?.last, last >= first { missing = last - first + 1 }
         var sentences: [String] = []
         if isSound {
             sentences.append("\(Words.messages(Int64(whole.count))), no damage found")
@@ -321,7 +322,7 @@ package final class StoreCheck {
             if excluded > 0 { sentences.append("of several messages with the same id only one was copied") }
         }
         return CheckReport(
-            isSound: isSound, whole: Int64(whole.count) - excluded, damaged: damaged, missing: missing, firstMissing: loss?.first ?? 0,
-            lastMissing: loss?.last ?? 0, text: sentences.joined(separator: ". ") + ".")
+            isSound: isSound, whole: Int64(whole.count) - excluded, damaged: damaged, missing: missing, firstMissing: loss?.first,
+            lastMissing: loss?.last, text: sentences.joined(separator: ". ") + ".")
     }
 }

@@ -54,9 +54,7 @@ package enum StoreSalvage {
         var last = try copyRecent(store, check, to: target, known: check.ceiling)
         // Numbers that may have been assigned are not assigned again.
         if !check.isSound || store.state?.mark != .closed { last = last.addingClamped(StateRow.sequenceBlock) }
-        if let hold = store.state?.hold, hold != StoreState.Hold() {
-            target.state.setHold((hold.until, hold.delay, hold.boot, hold.uptime))
-        }
+        target.state.hold = store.state?.hold
         try target.finishBuilding(through: min(last, MessageID.sequenceCeiling))
         return check.report()
     }

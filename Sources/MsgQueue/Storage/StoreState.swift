@@ -9,16 +9,6 @@ struct StoreState: Equatable {
         case copied
     }
 
-    /// A wait of the whole queue that a receiver asked for; all 0: none.
-    package struct Hold: Equatable {
-        /// The end of the wait in wall time, and its length, in milliseconds.
-        var until: Int64 = 0
-        var delay: Int64 = 0
-        /// A hash of the boot id, and the end of the wait as time since boot in milliseconds.
-        var boot: Int64 = 0
-        var uptime: Int64 = 0
-    }
-
     /// Sequence numbers up to this one may have been assigned.
     var sequenceCeiling: Int64 = 0
     var foldedThrough: Int64 = 0
@@ -28,7 +18,8 @@ struct StoreState: Equatable {
     /// A random number that is new for each log, and the previous one. They show which database a log belongs to.
     var generation: Int64 = 0
     var logBase: Int64 = 0
-    var hold = Hold()
+    /// A wait of the whole queue that a receiver asked for.
+    var hold: Due?
     /// Messages from this one on have a `time_at`; 0: none must.
     var timedFrom: Int64 = 0
     var clock = ClockSteps()
@@ -48,9 +39,10 @@ struct StoreState: Equatable {
     }
 
     private var integers: [Int64] {
-        [
+        let hold = hold ?? Due()
+        return [
             sequenceCeiling, foldedThrough, mark.rawValue, totals.queued, totals.sent, totals.delivered, totals.read, totals.failed,
-            totals.received, totals.unread, totals.unsentBytes, generation, logBase, hold.until, hold.delay, hold.boot, hold.uptime,
+            totals.received, totals.unread, totals.unsentBytes, generation, logBase, hold.at, hold.delay, hold.boot, hold.uptime,
         ]
     }
 
@@ -102,7 +94,8 @@ struct StoreState: Equatable {
         totals.unsentBytes = integers[10]
         generation = integers[11]
         logBase = integers[12]
-        hold = Hold(until: integers[13], delay: integers[14], boot: integers[15], uptime: integers[16])
+        let wait = Due(at: integers[13], delay: integers[14], boot: integers[15], uptime: integers[16])
+        hold = wait == Due() ? nil : wait
         timedFrom = integers[17]
         clock = ClockSteps(boot: integers[18], offset: integers[19], from: integers[20], through: integers[21], by: integers[22])
         self.bootID = bootID

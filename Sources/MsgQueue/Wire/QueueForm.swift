@@ -80,8 +80,8 @@ extension JSONValue {
     package init(_ report: CheckReport) {
         self = [
             "sound": .bool(report.isSound), "whole": .integer(report.whole), "damaged": .integer(report.damaged),
-            "missing": .integer(report.missing), "first_missing": .integer(report.firstMissing),
-            "last_missing": .integer(report.lastMissing), "text": .string(report.text),
+            "missing": .integer(report.missing), "first_missing": .integer(report.firstMissing ?? 0),
+            "last_missing": .integer(report.lastMissing ?? 0), "text": .string(report.text),
         ]
     }
 

@@ -75,7 +75,7 @@ import Testing
         #expect(try keys(JSONValue(Minute())) == fields("msgq_minute"))
         let conversation = Conversation(name: "ana", counts: Counts(), last: message(body: nil), title: nil, isPaused: false)
         #expect(try keys(JSONValue(conversation)) == fields("msgq_conversation"))
-        let check = CheckReport(isSound: true, whole: 1, damaged: 0, missing: 0, firstMissing: 0, lastMissing: 0, text: "")
+        let check = CheckReport(isSound: true, whole: 1, damaged: 0, missing: 0, firstMissing: nil, lastMissing: nil, text: "")
         #expect(try keys(JSONValue(check)) == fields("msgq_check_report"))
         let prompt = Prompt(messages: 1, bytes: 2, oldestAt: 3, conversations: 4, timeout: 5)
         #expect(try keys(JSONValue(prompt)) == fields("msgq_prompt"))
