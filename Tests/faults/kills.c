@@ -1,6 +1,7 @@
 /*
  * SIGKILL at random times while four threads enqueue and a drain runs, on one growing store; the same with a batch transport; then on
- * another store while sent messages are pruned, or free space of the file is given back.
+ * another store while sent messages are pruned, or free space of the file is given back; and during random calls, in one scene while all
+ * changes are kept and followed.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -106,7 +107,7 @@ static _Noreturn void work_calls(struct driver *driver, enum scene scene, uint64
   for (;;) scene_step(driver, scene);
 }
 
-static bool makes_calls(enum scene scene) { return scene == SCENE_CALLS || scene == SCENE_LIMITS; }
+static bool makes_calls(enum scene scene) { return scene == SCENE_CALLS || scene == SCENE_LIMITS || scene == SCENE_FEED; }
 
 /* Opens and checks the store, then changes it until the process is killed. */
 static int work(struct kills *run) {
@@ -214,7 +215,8 @@ int tool_kills(void) {
   static const struct {
     enum scene scene;
     long full, brief;
-  } plans[] = { { SCENE_THREADS, 1000, 25 }, { SCENE_BATCHES, 1000, 25 }, { SCENE_SPACE, 400, 10 }, { SCENE_CALLS, 400, 10 }, { SCENE_LIMITS, 400, 5 } };
+  } plans[] = { { SCENE_THREADS, 1000, 25 }, { SCENE_BATCHES, 1000, 25 }, { SCENE_SPACE, 400, 10 },
+                { SCENE_CALLS, 400, 10 },    { SCENE_LIMITS, 400, 5 },    { SCENE_FEED, 400, 10 } };
   struct tally tally = { 0, 0, 0 };
   for (size_t index = 0; index < sizeof plans / sizeof plans[0]; index++) {
     if (settings.scene != NULL && strcmp(settings.scene, scene_name(plans[index].scene)) != 0) continue;
