@@ -4,7 +4,8 @@ import MsgQueue
 enum SQL {
     static let version: Int64 = 1
 
-    /// What is large is last, so that the search for rows reads no overflow pages.
+    /// The index finds the rows that wait without reading those that were refused. Without it, in tables of an earlier version, what is large is
+    /// last, so that no overflow pages are read.
     static let schema = """
         CREATE TABLE IF NOT EXISTS main.msgq_outbox (
           number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -20,6 +21,7 @@ enum SQL {
           metadata BLOB,
           body BLOB NOT NULL
         );
+        CREATE INDEX IF NOT EXISTS main.msgq_outbox_waiting ON msgq_outbox(number) WHERE refused IS NULL;
         CREATE TABLE IF NOT EXISTS main.msgq_outbox_store (
           version INTEGER NOT NULL,
           source TEXT NOT NULL,

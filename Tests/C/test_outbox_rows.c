@@ -114,6 +114,35 @@ TEST(T5_a_row_that_was_refused_is_moved_when_it_was_repaired) {
   end(&scene, &shop);
 }
 
+static int count_steps(void *count) {
+  ++*(int64_t *)count;
+  return 0;
+}
+
+/* Returns the steps of SQLite of a collection that moves `moved` messages. */
+static int64_t steps_of_collect(struct scene *scene, struct shop *shop, size_t moved) {
+  int64_t steps = 0;
+  sqlite3_progress_handler(shop->database, 1, count_steps, &steps);
+  CHECK_NUMBER(moved, collect(scene, shop));
+  sqlite3_progress_handler(shop->database, 0, NULL, NULL);
+  return steps;
+}
+
+TEST(T5_refused_rows_are_not_read_by_each_collection) {
+  struct scene scene;
+  struct shop shop;
+  begin(&scene, &shop);
+  put_one(&shop, "first");
+  int64_t few = steps_of_collect(&scene, &shop, 1), none = steps_of_collect(&scene, &shop, 0);
+  shop_run(&shop, "WITH n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000)"
+                  " INSERT INTO msgq_outbox(id, conversation, time_ms, refused, body) SELECT 'r' || x, 'ana', 1, 'by hand', zeroblob(100) FROM n");
+  put_one(&shop, "last");
+  CHECK(steps_of_collect(&scene, &shop, 1) < few + 200);
+  CHECK(steps_of_collect(&scene, &shop, 0) < none + 200);
+  CHECK_NUMBER(2000, rows(&shop));
+  end(&scene, &shop);
+}
+
 TEST(T5_what_the_queue_refuses_for_good_is_failed_there_and_gone_here) {
   struct scene scene;
   struct shop shop;

@@ -27,6 +27,33 @@ import Testing
         try await queue.close()
     }
 
+    @Test func T5_refused_rows_are_not_read_by_each_collection() async throws {
+        let queue = try directory.queue()
+        let steps = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+        defer { steps.deallocate() }
+        func collecting() throws -> Int {
+            steps.pointee = 0
+            sqlite3_progress_handler(
+                host.handle, 1,
+                { context in
+                    context?.assumingMemoryBound(to: Int.self).pointee += 1
+                    return 0
+                }, steps)
+            defer { sqlite3_progress_handler(host.handle, 0, nil, nil) }
+            #expect(try outbox.collect(into: queue) == 0)
+            return steps.pointee
+        }
+        let before = try collecting()
+        try host.run(
+            """
+            WITH n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000)
+              INSERT INTO msgq_outbox (id, conversation, time_ms, refused, body) SELECT 'r' || x, 'ana', 1, 'by hand', x'00' FROM n
+            """)
+        #expect(try collecting() < before + 200)
+        #expect(try host.waiting.count == 2000)
+        try await queue.close()
+    }
+
     @Test func T5_a_message_that_the_queue_has_is_no_failure() async throws {
         let queue = try directory.queue()
         try queue.enqueue(MessageQueue.Draft("here", id: "a"))

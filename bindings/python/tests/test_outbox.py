@@ -664,6 +664,33 @@ TABLES: list[tuple[str, type[Exception], str]] = [
 ]
 
 
+def test_T5_refused_rows_are_not_read_by_each_collection(host: sqlite3.Connection, queue: MessageQueue) -> None:
+    outbox = Outbox(host, queue)
+
+    def steps() -> int:
+        made = 0
+
+        def step() -> int:
+            nonlocal made
+            made += 1
+            return 0
+
+        host.set_progress_handler(step, 1)
+        assert outbox.collect() == 0
+        host.set_progress_handler(None, 0)
+        return made
+
+    before = steps()
+    for number in range(2000):
+        host.execute(
+            "INSERT INTO msgq_outbox(id, conversation, body, time_ms, refused) VALUES(?, '', x'00', 1, 'by hand')",
+            (f"r{number}",),
+        )
+    host.commit()
+    assert steps() < before + 200
+    assert count(host) == 2000
+
+
 @pytest.mark.parametrize(("change", "kind", "text"), TABLES, ids=[change for change, _, _ in TABLES])
 def test_T5_tables_of_others_are_refused_and_left_as_they_are(
     host: sqlite3.Connection, queue: MessageQueue, change: str, kind: type[Exception], text: str

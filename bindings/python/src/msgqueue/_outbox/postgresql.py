@@ -30,6 +30,8 @@ _SCHEMA = (
   unmetered_only integer NOT NULL DEFAULT 0,
   refused text
 )""",
+    # Finds the rows that wait without reading those that were refused.
+    "CREATE INDEX IF NOT EXISTS msgq_outbox_waiting ON msgq_outbox(number) WHERE refused IS NULL",
     """CREATE TABLE IF NOT EXISTS msgq_outbox_store(
   collected integer NOT NULL DEFAULT 0,
   version integer NOT NULL,

@@ -37,6 +37,8 @@ _SCHEMA = (
   unmetered_only INTEGER NOT NULL DEFAULT 0,
   refused TEXT
 )""",
+    # Finds the rows that wait without reading those that were refused.
+    """CREATE INDEX IF NOT EXISTS main.msgq_outbox_waiting ON msgq_outbox(number) WHERE refused IS NULL""",
     """CREATE TABLE IF NOT EXISTS main.msgq_outbox_store(
   collected INTEGER NOT NULL DEFAULT 0,
   version INTEGER NOT NULL,
