@@ -161,7 +161,7 @@ class Outbox:
             time=time,
             expiry=expiry,
         )
-        return run(self._host.put_one(row))
+        return row[0] if self._host.put_at_once(row) else run(self._host.put_one(row))
 
     def put_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> builtins.list[str]:
         """Writes messages in the program's transaction, in this order, all or none.

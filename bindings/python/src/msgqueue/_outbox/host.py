@@ -172,6 +172,10 @@ class Host(ABC):
     def put(self, row: New) -> Steps[bool]:
         """Inserts a row. Returns False if none was inserted: an id that is there, or another version."""
 
+    def put_at_once(self, row: New) -> bool:
+        """Inserts a row without steps, which take time. Returns False if none was inserted: `put_one` says why."""
+        return False
+
     def put_one(self, row: New) -> Steps[str]:
         """Inserts a row and returns its id."""
         if not (yield from self.put(row)):
