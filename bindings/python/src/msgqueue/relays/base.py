@@ -127,7 +127,8 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
                 continue
             if number > 0 and time.monotonic() >= deadline:
                 break
-            self._send_part(deliveries, indexes, results, deadline, is_alone=is_alone)
+            if self._send_part(deliveries, indexes, results, deadline, is_alone=is_alone):
+                continue
             unclear = [index for index in indexes if results[index].is_unclear]
             self._send_singly(deliveries, unclear, results, last)
             failed.update(deliveries[index].conversation for index in indexes if not results[index].is_sent)
@@ -336,20 +337,23 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
         deadline: float,
         *,
         is_alone: bool,
-    ) -> None:
-        """Sends messages together, and notes the results."""
+    ) -> bool:
+        """Sends messages together, and notes the results. Returns whether the broker has all of them."""
         turn = self._turns.take(deadline, is_alone=is_alone)
         if turn is None:
-            return
+            return False
         part = [deliveries[index] for index in indexes]
         try:
             found = self._send_in_turn(part, deadline, turn)
         finally:
             self._turns.give_back(turn)
-        for index, delivery, result in zip(indexes, part, found):
+        for index, result in zip(indexes, found):
             results[index] = result
-            if self._suspects and result.is_answer:
-                self._suspects.clear(delivery)
+        if self._suspects:
+            for delivery, result in zip(part, found):
+                if result.is_answer:
+                    self._suspects.clear(delivery)
+        return _are_sent(found)
 
     def _send_in_turn(self, deliveries: Sequence[Delivery], deadline: float, turn: Turn) -> list[Result]:
         try:
@@ -372,6 +376,9 @@ class Relay(NotCopied, ABC, Generic[Connection, Form]):
             results = [each or result for each in results]
             is_broken = not result.is_away
         else:
+            if len(forms) == len(answers) == len(deliveries) and all(answer is None for answer in answers):
+                self._is_proven = True
+                return [SENT] * len(deliveries)
             has_company = _has_company(forms, turn)
             for (index, _), answer in zip(forms, answers):
                 results[index] = SENT if answer is None else self._judged(answer, connection, has_company=has_company)
@@ -563,6 +570,11 @@ def _watch(relay: weakref.ref[Relay[Any, Any]], look: threading.Event) -> None:
             if not is_open:
                 # What failed just now is not tried again without a pause.
                 time.sleep(_FIRST_WAIT)
+
+
+def _are_sent(results: Sequence[Result]) -> bool:
+    """Whether the broker has all of these messages."""
+    return all(result is SENT or result.is_sent for result in results)
 
 
 def _has_company(forms: Sequence[object], turn: Turn) -> bool:

@@ -14,7 +14,7 @@ from ..errors import InvalidError
 from ..models import Delivery
 from .base import Relay
 from .problems import RejectedError, RetryableError, SkippedError, UnauthorizedError, UnavailableError
-from .targets import Target, check_options, checked_target, for_target, headers_of, split_url, text_of
+from .targets import CONVERSATION, ID, Target, check_options, checked_target, for_target, headers_of, split_url, text_of
 
 # Adds messages in one round trip; an id that was added before is not added again. SET with XX changes nothing, because
 # there is no such key, but Redis checks whether the user may set it: an entry whose id cannot be remembered is not
@@ -97,6 +97,15 @@ _MOST_TEXTS = 7000
 # Bytes of an argument of the script, unless one message is larger.
 _ARGUMENT = 1024 * 1024
 _pack = struct.Struct(">I").pack
+
+
+def _counted(text: bytes) -> bytes:
+    return _pack(len(text)) + text
+
+
+# The names that most messages have, each after its length.
+_NAMES = {name: _counted(name.encode()) for name in (ID, CONVERSATION)}
+_BODY_NAME = _counted(BODY)
 
 
 class _Message(NamedTuple):
@@ -194,17 +203,21 @@ class RedisStream(Relay[_Connection, _Message]):
             # A stream that is the same for all messages was checked by the constructor.
             stream = text_of(stream, delivery)
             _check_stream(stream)
-        texts = [each.encode() for pair in headers_of(delivery) for each in pair]
-        texts += (BODY, delivery.body)
-        if len(texts) > _MOST_TEXTS:
+        headers = headers_of(delivery)
+        count = 2 * len(headers) + 2
+        if count > _MOST_TEXTS:
             raise RejectedError(f"the message has more than {_MOST_TEXTS // 2 - 1} headers")
-        # Redis closes the connection when an argument is too large.
-        if sum(map(len, texts)) + 4 * len(texts) + 8 > connection.largest:
+        body = delivery.body
+        parts = [_pack(count)]
+        for name, value in headers:
+            data = value.encode()
+            parts += (_NAMES.get(name) or _counted(name.encode()), _pack(len(data)), data)
+        parts += (_BODY_NAME, _pack(len(body)), body)
+        data = b"".join(parts)
+        # Redis closes the connection when an argument is too large. An argument begins with the number of the stream.
+        if len(data) + 4 > connection.largest:
             raise RejectedError(f"the message is larger than the limit of Redis ({connection.largest} bytes)")
-        parts = [_pack(len(texts))]
-        for text in texts:
-            parts += (_pack(len(text)), text)
-        return _Message(stream, b"".join(parts))
+        return _Message(stream, data)
 
     def _open(self, timeout: float) -> _Connection:
         client = self._client.Redis(connection_pool=self._pool(timeout))
