@@ -6,7 +6,8 @@ Each round measures the bare client, then the relay, for each broker, so that al
 filled outbox; the clock runs from "online" until the last message is recorded as sent. The bare client publishes the
 same messages from memory and waits for the same acknowledgements, with many in flight and without an outbox: it does
 not keep the order of a conversation after a failure, and for Redis it does not remove duplicates. The median of the
-rounds counts. With several values of --in-flight (`max_batches`) each round measures the relay with each of them.
+rounds counts, and that of the processor time of this process for one message, with the queue: on a busy machine it
+varies less. With several values of --in-flight (`max_batches`) each round measures the relay with each of them.
 "no broker" is a batch transport that does nothing: the upper limit of any relay.
 """
 
@@ -19,6 +20,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import brokers
@@ -165,8 +167,13 @@ def main() -> None:
     parser.add_argument("brokers", nargs="*", default=list(NAMES))
     chosen = parser.parse_args()
     rates: dict[str, list[float]] = {}
+    efforts: dict[str, list[float]] = {}
 
-    def note(name: str, seconds: float) -> None:
+    def note(name: str, measure: Callable[[], float]) -> None:
+        begin = time.process_time()
+        seconds = measure()
+        # That of a relay includes the filling of the outbox.
+        efforts.setdefault(name, []).append((time.process_time() - begin) / chosen.messages * 1e6)
         rates.setdefault(name, []).append(chosen.messages / seconds)
 
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
@@ -180,16 +187,16 @@ def main() -> None:
             shape = (folder, chosen.messages, chosen.conversations, chosen.batch)
             for _ in range(chosen.rounds):
                 for in_flight in chosen.in_flight:
-                    note(f"no broker {in_flight}", through_queue(nothing, *shape, in_flight))
+                    note(f"no broker {in_flight}", partial(through_queue, nothing, *shape, in_flight))
                 for name, broker in running.items():
                     target = new_target()
                     broker.prepare(target)
-                    note(f"{name} bare", BARE[name](broker, target, chosen.messages))
+                    note(f"{name} bare", partial(BARE[name], broker, target, chosen.messages))
                     for in_flight in chosen.in_flight:
                         target = new_target()
                         broker.prepare(target)
                         with broker.relay(target, **({"longest_gap": 0} if name == "nats" else {})) as relay:
-                            note(f"{name} {in_flight}", through_queue(relay.batch, *shape, in_flight))
+                            note(f"{name} {in_flight}", partial(through_queue, relay.batch, *shape, in_flight))
         finally:
             for broker in running.values():
                 broker.end()
@@ -199,7 +206,11 @@ def main() -> None:
         print(f"{in_flight} batches in flight, no broker: {medians[f'no broker {in_flight}']:,.0f} messages/s")
         for name in chosen.brokers:
             relay, bare = medians[f"{name} {in_flight}"], medians[f"{name} bare"]
-            print(f"{name:9} relay {relay:8,.0f} messages/s, bare client {bare:8,.0f}, ratio {relay / bare:.2f}")
+            effort, least = (statistics.median(efforts[f"{name} {each}"]) for each in (in_flight, "bare"))
+            print(
+                f"{name:9} relay {relay:8,.0f} messages/s, bare client {bare:8,.0f}, ratio {relay / bare:.2f};"
+                f" processor time {effort:.0f} and {least:.0f} µs"
+            )
 
 
 if __name__ == "__main__":
