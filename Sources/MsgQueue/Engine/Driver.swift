@@ -211,7 +211,7 @@ final class Driver: @unchecked Sendable {
         if step == .countPrompt {
             if let effects = try promptCount.step(now) { writes.perform(effects) }
         } else if try promptCount.prepare(now) {
-            context.core.scheduler.promptPrepared()
+            context.core.scheduler.prompt.prepared()
         }
     }
 

@@ -184,7 +184,7 @@ extension Engine {
 
     /// Answers an open prompt with no.
     package func withdrawPrompt() throws(QueueError) {
-        try changing { () throws(QueueError) in context.core.scheduler.dismissPrompt(context.ports.moment) }
+        try changing { () throws(QueueError) in context.core.scheduler.prompt.dismiss(context.ports.moment) }
     }
 
     // MARK: Network and lifecycle

@@ -25,7 +25,7 @@ final class PromptCount {
     }
 
     private struct Work {
-        let version: Scheduler.PromptVersion
+        let version: PromptState.Version
         /// `Store.discardedSums` when it began.
         let sums: Int
         var steps = 0
@@ -77,7 +77,7 @@ final class PromptCount {
     init(_ context: EngineContext) { (self.context, store) = (context, context.store) }
 
     private var isMetered: Bool { context.core.scheduler.network.metered }
-    private var includesFailed: Bool { context.core.scheduler.promptsForFailed }
+    private var includesFailed: Bool { context.core.scheduler.prompt.includesFailed }
 
     /// Performs one step. Returns the effects of the count; nil: it is not complete.
     func step(_ now: Moment) throws(QueueError) -> [Effect]? {
@@ -104,7 +104,7 @@ final class PromptCount {
         let duration = work.duration / 1_000_000
         // The queue changed meanwhile, and may not be empty at any time.
         if found.isEmpty, work.steps > 1, work.version != version {
-            context.core.scheduler.promptMiscounted(work: duration, now)
+            context.core.scheduler.prompt.miscounted(work: duration, now)
             return []
         }
         return context.core.promptCounted(
@@ -115,7 +115,7 @@ final class PromptCount {
 
     private func forecast(_ now: Moment) -> DrainForecast { DrainForecast(context.core.scheduler, now) }
 
-    private var version: Scheduler.PromptVersion { context.core.scheduler.promptVersion(commits: store.commits) }
+    private var version: PromptState.Version { context.core.scheduler.promptVersion(commits: store.commits) }
 
     /// A count begins again that was interrupted, that belongs to an earlier prompt, or whose sums a rollback has discarded.
     private func isOutdated(_ work: Work, _ now: Moment) -> Bool {

@@ -43,7 +43,7 @@ extension QueueReader {
         if wait.reason == .next, let hung = hungCalls { return Words.hung(hung) }
         if wait.reason == .paused, !context.core.scheduler.isPaused { return Words.conversationPaused }
         let text = Words.explanation(
-            wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now),
+            wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.prompt.isAsking(now),
             offlineReason: context.core.scheduler.offlineReason)
         // What the message waits for, then that nothing is sent from here.
         guard wait.reason.isWaiting, let observed = Words.noTransport(options) else { return text }

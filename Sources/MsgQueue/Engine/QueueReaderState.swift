@@ -4,7 +4,7 @@ extension QueueReader {
     func state() throws(QueueError) -> QueueState {
         let now = ports.moment
         // The prompt may have expired while the timer has not withdrawn it yet.
-        let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
+        let isAsking = context.core.prompt != nil && context.core.scheduler.prompt.isAsking(now)
         let reasons = QueueReasons(context.core.scheduler, now)
         var wait = reasons.wait(
             queued: store.counts.totals.queued, hasStart: context.hasStart, queuedIn: { drains.left(of: $0).queued })
@@ -15,7 +15,7 @@ extension QueueReader {
             pausedConversations: context.core.scheduler.gate.pauses.byName.count, isDraining: context.core.scheduler.session != nil,
             inFlight: context.core.scheduler.flights.inFlight, hasTransport: context.core.scheduler.hasTransport,
             prompt: isAsking ? context.core.prompt : nil,
-            promptExpiresAt: isAsking ? context.core.scheduler.promptExpiry(now) : nil, storage: events.storageReport,
+            promptExpiresAt: isAsking ? context.core.scheduler.prompt.expiryTime(now) : nil, storage: events.storageReport,
             hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now),
             offlineReason: context.core.scheduler.offlineReason, sqliteVersion: SQLiteVersion.text)
     }

@@ -52,12 +52,12 @@ package struct Core {
     /// Takes the messages that a yes would send now: raises a prompt for them, or changes or withdraws the one that stands. `version`: of the
     /// queue when the count began.
     package mutating func promptCounted(
-        _ found: Prompt, _ version: Scheduler.PromptVersion, changesAt: Int64?, work: Int64 = 0, _ now: Moment
+        _ found: Prompt, _ version: PromptState.Version, changesAt: Int64?, work: Int64 = 0, _ now: Moment
     ) -> [Effect] {
-        scheduler.promptCounted(version, changesAt: changesAt, work: work, now)
+        scheduler.prompt.counted(version, changesAt: changesAt, work: work, now)
         guard found.messages > 0 || found.failed > 0 else { return prompt == nil ? [] : promptWithdrawn() }
         guard let standing = prompt else {
-            scheduler.promptRaised(now)
+            scheduler.prompt.raise(now)
             prompt = found
             return [.notice(.event(.prompt(found)))]
         }
@@ -67,7 +67,7 @@ package struct Core {
     }
 
     package mutating func promptWithdrawn() -> [Effect] {
-        scheduler.promptWithdrawn()
+        scheduler.prompt.withdraw()
         prompt = nil
         return [.notice(.event(.promptWithdrawn))]
     }

@@ -58,7 +58,7 @@ extension Core {
     /// Puts the message in flight. `called` follows.
     @discardableResult
     package mutating func reserve(_ start: Start) -> Reservation {
-        let reservation = Reservation(start: start, turns: scheduler.turns)
+        let reservation = Reservation(start: start, turns: scheduler.chooser.turns)
         nextToken += 1
         rowsInFlight[start.flight.token] = start.row
         if case .requeue(let row, _)? = start.changes.first { retriedFrom[start.flight.token] = row.progress }
@@ -72,7 +72,7 @@ extension Core {
         rowsInFlight[start.flight.token] = nil
         retriedFrom[start.flight.token] = nil
         scheduler.withdraw(start.flight, start.row.head, now)
-        scheduler.turns = reservation.turns
+        scheduler.chooser.turns = reservation.turns
     }
 
     // MARK: Batches

@@ -6,7 +6,7 @@ extension Core {
         if open.count != rowsInFlight.count || !open.allSatisfy({ rowsInFlight[$0.token] != nil }) {
             return "INV-1: the rows in flight are not those of the attempts without an outcome"
         }
-        if (prompt != nil) != (scheduler.prompt == .raised) { return "INV-2: the prompt is open in one place only" }
+        if (prompt != nil) != (scheduler.prompt.phase == .raised) { return "INV-2: the prompt is open in one place only" }
         return scheduler.brokenInvariant
     }
 }
@@ -21,7 +21,7 @@ extension Scheduler {
             return "INV-6: a conversation is being deleted and not held"
         }
         if forced.count > 1, Set(forced.map(\.sequence)).count < forced.count { return "INV-7: a message has two manual requests" }
-        return lanes.lazy.compactMap { name, lane in brokenInvariant(of: lane, name) }.first
+        return lanes.byName.lazy.compactMap { name, lane in brokenInvariant(of: lane, name) }.first
     }
 
     private func brokenInvariant(of lane: Lane, _ conversation: Name) -> String? {

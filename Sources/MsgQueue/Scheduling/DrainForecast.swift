@@ -71,7 +71,7 @@ package struct DrainForecast {
         if let head = scheduler.lanes[conversation]?.upcoming.first, head.wait(now) > 0, !scheduler.gate.isDeferred(head, now) {
             return .inOrder
         }
-        if scheduler.gate.blocks[conversation] != nil, !scheduler.promptsForFailed { return .inOrder }
+        if scheduler.gate.blocks[conversation] != nil, !scheduler.prompt.includesFailed { return .inOrder }
         return scheduler.gate.isStrict && retries.contains { scheduler.gate.withMonotonicDue($0.value).retryWait(now) > 0 }
             ? .inOrder : .most
     }
@@ -90,9 +90,9 @@ package struct DrainForecast {
     /// The conversations of which a yes may send less than the sums of the store say.
     package var unusualConversations: Set<Name> {
         var names = scheduler.pausedConversations
-        for name in scheduler.lanes.keys { names.insert(name) }
+        for name in scheduler.lanes.byName.keys { names.insert(name) }
         for flight in scheduler.flights.values { names.insert(flight.conversation) }
-        if !scheduler.promptsForFailed { for name in scheduler.gate.blocks.keys { names.insert(name) } }
+        if !scheduler.prompt.includesFailed { for name in scheduler.gate.blocks.keys { names.insert(name) } }
         if let conversation = scheduler.session?.conversation { names.insert(conversation) }
         return names
     }
@@ -104,7 +104,7 @@ package struct DrainForecast {
             let conversation = message.conversation
             guard !reach.stopped.contains(conversation), !isLeft(conversation) else { return false }
             let head = message.isFailed ? putBack(message.head) : known(message.head, conversation)
-            switch fate(of: head, conversation, includesFailed: scheduler.promptsForFailed) {
+            switch fate(of: head, conversation, includesFailed: scheduler.prompt.includesFailed) {
             case .sends: return message.isFailed || !scheduler.startsUnasked(head, conversation)
             case .passes: break
             case .defers: reach.passDeferred(in: conversation)
@@ -123,7 +123,7 @@ package struct DrainForecast {
     /// The known messages of the conversation that start without a yes.
     package func selfStarting(in conversation: Name) -> [Head] {
         guard let lane = scheduler.lanes[conversation], lane.hasSelfStarting else { return [] }
-        return (lane.upcoming + lane.deferred).filter { scheduler.startsUnasked($0, conversation) }
+        return (lane.upcoming + lane.deferred).filter { lane.startsUnasked($0.sequence) }
     }
 
     /// Whether a yes would send nothing at all now.

@@ -97,6 +97,21 @@ extension Gate {
         return [receiver, holds.offlineHold(now), isApproved ? nil : holds.settling(now)].compactMap { $0 }.max()
     }
 
+    /// The lane's message that starts first when its time has come, without those behind a failed message that blocks.
+    func soonest(of lane: Lane, _ conversation: Name, _ now: Moment) -> Head? {
+        let block = blocks[conversation] ?? Int64.max
+        let known = lane.upcoming.prefix(1) + lane.deferred
+        // A message that is retried later than it was scheduled blocks those behind it in between.
+        let retries = isStrict ? known.filter { $0.retryWait(now) > $0.scheduledWait(now) } : []
+        let waiting = known.filter { head in
+            let wait = head.wait(now)
+            guard head.sequence < block, wait > 0, !isMetered(head) else { return false }
+            guard head.expiresAt == 0 || head.expiry(now).subtractingClamped(now.wall) > wait else { return false }
+            return !retries.contains { $0.sequence < head.sequence && $0.scheduledWait(now) <= wait && wait < $0.retryWait(now) }
+        }
+        return waiting.min { $0.wait(now) < $1.wait(now) }
+    }
+
     // MARK: Permission
 
     /// Whether the message, which is due, is sent by itself or by a drain, and what it waits for otherwise.

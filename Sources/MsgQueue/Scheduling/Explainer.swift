@@ -75,7 +75,7 @@ package struct Explainer<Queue: QueuedMessages> {
         // Those that a person asked for do not wait for others.
         guard row.progress.status == .queued, !present.scheduler.isForced(row.sequence), !present.isInRound(row.head, row.conversation)
         else { return nil }
-        return present.scheduler.ahead(of: row.head, row.conversation, now)
+        return present.ahead(of: row.head, row.conversation)
     }
 
     // MARK: The reason
@@ -287,7 +287,7 @@ package struct Explainer<Queue: QueuedMessages> {
     private func isWithin(_ limit: Int, _ head: Head, _ reasons: MessageReasons) throws(QueueError) -> Bool {
         guard limit != Int.max else { return true }
         let (others, counted) = try self.others(limit, head)
-        return others.count { reasons.scheduler.mayPrecede($0, head) } < counted
+        return others.count { reasons.scheduler.lanes.mayPrecede($0, head) } < counted
     }
 
     /// Whether fewer than `limit` other messages are queued, as far as one chunk shows.

@@ -46,6 +46,11 @@ package struct Flights {
         return open(last) ?? lane.otherFlights.lazy.compactMap(open).first
     }
 
+    /// The messages of the lane after this one whose attempts have no outcome.
+    func sequences(in lane: Lane, after sequence: Int64) -> Set<Int64> {
+        Set(lane.tokens.lazy.compactMap { byToken[$0] }.filter { !$0.isEnded && $0.sequence > sequence }.map(\.sequence))
+    }
+
     /// The attempt whose deadline has passed, the oldest first.
     func overdue(_ now: Moment) -> UInt64? {
         byToken.values.filter { !$0.isEnded && $0.deadline <= now.mono }.min { $0.token < $1.token }?.token

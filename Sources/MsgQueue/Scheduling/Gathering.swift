@@ -45,7 +45,7 @@ extension Scheduler {
     /// Whether messages that could start, or that follow those of the batch, are not in it.
     private func leavesMessages(_ batch: UInt64) -> Bool {
         func hasMore(_ conversation: Name) -> Bool { lanes[conversation].map { $0.more || !$0.upcoming.isEmpty } ?? false }
-        return backlogReady.conversations.contains(where: hasMore) || liveReady.conversations.contains(where: hasMore)
+        return lanes.ready.conversations.contains(where: hasMore)
             || flights.values.contains { $0.batch == batch && hasMore($0.conversation) }
     }
 
@@ -58,26 +58,23 @@ extension Scheduler {
     /// The start of the next message of the batch, or a step that must precede it: a read of the store, or an expiry. nil: the batch is
     /// complete.
     package mutating func nextInBatch(_ now: Moment, queued: Int64) -> Step? {
-        guard let batch = gate.gathering, !batch.isFull, unscheduled.isEmpty, gate.mayStart, !gate.isStoreRefusing(now),
+        guard let batch = gate.gathering, !batch.isFull, lanes.isScheduled, gate.mayStart, !gate.isStoreRefusing(now),
             session?.hasBatchLeft ?? true,
             flights.pace?.isOpen(at: now.mono) ?? true
         else { return nil }
-        wakeLanes(now)
+        lanes.wake(gate, now)
         if let conversation = batch.conversation { return nextInBatch(of: conversation, now) }
-        return nextOfRound(now) ?? nextInOrder(now, queued: queued, isOpen: true)
+        return nextOfRound(now) ?? chooser.next(&lanes, gate, flights, queued: queued, isOpen: true, now)
     }
 
     private mutating func nextInBatch(of conversation: Name, _ now: Moment) -> Step? {
-        choice = nil
+        chooser.reset()
         if case .start(conversation, let sequence, let hand)? = nextOfRound(now) {
             return .start(conversation: conversation, sequence: sequence, hand: hand)
         }
-        guard let lane = lanes[conversation], gate.isFree(lane), !pausedConversations.contains(conversation) else { return nil }
-        guard let head = lane.upcoming.first else {
-            guard gate.canLoad(lane, conversation, now) else { return nil }
-            return .load(conversation: conversation, after: max(lane.last, gate.pauses.clearedThrough(conversation)), limit: Lane.window)
-        }
-        return step(for: Ticket(key: head.sequence, conversation: conversation), now)
+        guard let lane = lanes[conversation] else { return nil }
+        if lane.upcoming.isEmpty { return lanes.load(lane, conversation, gate, now) }
+        return lanes.step(of: conversation, gate, flights, now)
     }
 
     // MARK: Waiting for more messages
@@ -112,13 +109,11 @@ extension Scheduler {
     private func hasReady(_ count: Int, in conversation: Name?, queued: Int64, _ now: Moment) -> Bool {
         guard queued - Int64(flights.inFlight) >= Int64(count) else { return false }
         if let conversation { return lanes[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
-        guard scanComplete || !gate.maySend(now) else { return true }
+        guard lanes.scanComplete || !gate.maySend(now) else { return true }
         var ready = 0
         var counted = Set<Name>()
-        for name in backlogReady.conversations + liveReady.conversations where counted.insert(name).inserted {
-            guard let lane = lanes[name], let head = lane.upcoming.first,
-                step(for: Ticket(key: head.sequence, conversation: name), now)?.isStart == true
-            else { continue }
+        for name in lanes.ready.conversations where counted.insert(name).inserted {
+            guard let lane = lanes[name], lanes.step(of: name, gate, flights, now)?.isStart == true else { continue }
             ready += lane.upcoming.count
             if lane.more || ready >= count { return true }
         }

@@ -13,7 +13,7 @@ struct Lane {
     /// The store may have queued messages after `last`.
     var more = false
     var last: Int64 = 0
-    /// It is in `Scheduler.unread`.
+    /// It is in `LaneIndex.unread`.
     var awaitsRead = false
     /// The attempt in flight, the last one of several; no other starts in this conversation until its call has returned.
     private(set) var flight: UInt64?
@@ -60,6 +60,12 @@ struct Lane {
         more && (directThrough > last || approvedThrough > last || approved.contains { $0 > last })
     }
 
+    /// Whether a message starts in every mode, without a drain or an answer: it is sent directly or approved.
+    func startsUnasked(_ sequence: Int64) -> Bool { isDirect(sequence) || approved.contains(sequence) }
+
+    /// Whether a deferred message, when its time has come, holds back one that may start until then.
+    func goesFirst(_ head: Head) -> Bool { upcoming.first.map { head.sequence < $0.sequence } ?? false }
+
     /// Notes that it is in no list of the scheduler.
     mutating func forgetTickets() { (wakeAt, dueAt, awaitsRead) = (0, 0, false) }
 
@@ -91,6 +97,23 @@ struct Lane {
     /// Ends the direct range; its messages become part of the backlog.
     mutating func closeDirectRange() {
         (directFrom, directThrough, isDirectRangeOpen) = (0, 0, false)
+    }
+
+    /// An attempted message is no longer sent directly, and the direct messages behind it wait for it. `isBatched`: the attempt was in a batch
+    /// with others of the conversation.
+    mutating func returnDirect(_ sequence: Int64, isBatched: Bool) {
+        guard isDirect(sequence) else { return }
+        if isBatched, sequence == directFrom, sequence < directThrough {
+            // One before it failed in the same batch.
+            directFrom = sequence + 1
+        } else if upcoming.contains(where: { $0.sequence < sequence }) {
+            directThrough = sequence - 1
+            isDirectRangeOpen = false
+        } else if sequence < directThrough {
+            directFrom = sequence + 1
+        } else {
+            closeDirectRange()
+        }
     }
 
     /// Whether the index contains the message.

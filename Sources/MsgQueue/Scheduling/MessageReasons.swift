@@ -46,6 +46,11 @@ package struct MessageReasons {
     /// Whether the round sends this message.
     func isInRound(_ stored: Head, _ conversation: Name) -> Bool { scheduler.isInRound(withExpectedDue(stored), conversation, now) }
 
+    /// The messages of other conversations that go before one that may start now, and the first of them; nil: none do, or only older ones.
+    func ahead(of head: Head, _ conversation: Name) -> (ahead: Wait.Ahead, sequence: Int64)? {
+        scheduler.chooser.ahead(of: head, conversation, scheduler.lanes, scheduler.gate, scheduler.flights, now)
+    }
+
     // MARK: What the message waits for
 
     /// The message with the end of its delay, which is also over when a connection that has returned becomes stable.
@@ -106,7 +111,7 @@ package struct MessageReasons {
         other.gate.holds.endOfflinePause()
         (other.gate.drains.session, other.lingering) = (nil, nil)
         other.gate.budget = other.gate.runLimit
-        other.beginBacklog()
+        other.lanes.ready.beginBacklog()
         return MessageReasons(other, now)
     }
 
@@ -122,7 +127,7 @@ package struct MessageReasons {
         }
         let hasTriggered = other.gate.timersRun && other.gate.nextTriggerAt.map { $0 <= then.mono } ?? false
         let hasHoldEnded = other.gate.holds.isOver(by: then.mono)
-        if hasHoldEnded || (hasTriggered && !other.gate.hasBudget) { other.beginBacklog() }
+        if hasHoldEnded || (hasTriggered && !other.gate.hasBudget) { other.lanes.ready.beginBacklog() }
         if hasTriggered || hasHoldEnded { other.gate.budget = other.gate.runLimit }
         return MessageReasons(other, then)
     }

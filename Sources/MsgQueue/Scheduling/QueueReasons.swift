@@ -55,21 +55,21 @@ package struct QueueReasons {
     /// The number of messages that start without a drain or an answer. The index has only some of each conversation: one with further ones
     /// in the store counts as a whole.
     private func selfStartingMessages(_ queuedIn: (Name) -> Int64) -> Int64 {
-        scheduler.lanes.reduce(0) { sum, entry in
+        scheduler.lanes.byName.reduce(0) { sum, entry in
             let (name, lane) = entry
-            let known = Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.approved.contains($0.sequence) })
+            let known = Int64((lane.upcoming + lane.deferred).count { lane.startsUnasked($0.sequence) })
             return sum + (lane.hasUnreadSelfStarting ? max(known, queuedIn(name)) : known)
         }
     }
 
     /// The wait for the message that is due first.
     private var soonestMessage: Wait? {
-        guard let ticket = scheduler.dueTimes.first, let lane = scheduler.lanes[ticket.conversation], lane.dueAt == ticket.key,
+        guard let ticket = scheduler.lanes.dueTimes.first, let lane = scheduler.lanes[ticket.conversation], lane.dueAt == ticket.key,
             ticket.key > now.mono
         else {
             return nil
         }
-        guard let next = scheduler.soonest(lane, ticket.conversation, now) else { return nil }
+        guard let next = scheduler.gate.soonest(of: lane, ticket.conversation, now) else { return nil }
         if scheduler.gate.timersRun, let end = scheduler.gate.holds.offlineEnd, ticket.key < end, !lane.isDirect(next.sequence) {
             return Wait(reason: .holding, until: now.wall(at: end))
         }
@@ -84,10 +84,10 @@ package struct QueueReasons {
 
     /// Whether every conversation is paused or blocked by a failed message.
     private var areAllHeld: Bool {
-        guard scheduler.scanComplete, scheduler.lanes.count <= Self.examined,
+        guard scheduler.lanes.scanComplete, scheduler.lanes.count <= Self.examined,
             !scheduler.gate.blocks.isEmpty || !scheduler.pausedConversations.isEmpty
         else { return false }
-        return scheduler.lanes.allSatisfy { name, lane in
+        return scheduler.lanes.byName.allSatisfy { name, lane in
             if scheduler.pausedConversations.contains(name) || !lane.hasMessages { return true }
             return (lane.upcoming + lane.deferred).allSatisfy { scheduler.gate.isBlocked($0.sequence, name) }
         }
@@ -108,8 +108,9 @@ package struct QueueReasons {
     private var isAnyPaused: Bool {
         if scheduler.pausedConversations.prefix(Self.examined).contains(where: { scheduler.lanes[$0]?.hasMessages == true }) { return true }
         if scheduler.pausedConversations.count <= Self.examined { return false }
-        if scheduler.lanes.prefix(Self.examined).contains(where: { $0.value.hasMessages && scheduler.pausedConversations.contains($0.key) })
-        {
+        if scheduler.lanes.byName.prefix(Self.examined).contains(where: {
+            $0.value.hasMessages && scheduler.pausedConversations.contains($0.key)
+        }) {
             return true
         }
         // Both sets are too large to compare: assume so unless there is another possible reason.

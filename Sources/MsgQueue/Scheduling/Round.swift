@@ -60,6 +60,9 @@ struct Round {
     /// Until when this message waits because the transport skipped it; nil: it does not.
     func delay(of sequence: Int64, in conversation: Name) -> Int64? { delays[conversation]?[sequence] }
 
+    /// The same for all messages of the conversation.
+    func delays(in conversation: Name) -> [Int64: Int64] { delays[conversation] ?? [:] }
+
     /// When the next of these waits ends.
     var delayEnd: Int64? { delays.values.lazy.compactMap { $0.values.min() }.min() }
 
@@ -137,25 +140,13 @@ extension Scheduler {
     /// Adds failed messages that were put back, up to `through`. `first` has the first of each conversation. While online they are sent in
     /// order, in every mode; messages that were queued before are not part of the round. `number`: 0 if they are not sent.
     package mutating func putBack(_ first: [Name: Int64], round number: UInt32, through: Int64, _ now: Moment) {
-        for (conversation, sequence) in first { reload(conversation, from: sequence, now) }
+        for (conversation, sequence) in first { lanes.reload(conversation, from: sequence, gate, now) }
         guard number != 0, gate.network.isOnline, let from = first.values.min() else { return }
         if round == nil { round = Round(number, through: through) } else { round?.extend(from: from, through: through) }
     }
 
     /// The number of the round in progress, which further messages join.
     package var roundNumber: UInt32? { round?.number }
-
-    /// Reads the conversation again from `sequence` on.
-    private mutating func reload(_ conversation: Name, from sequence: Int64, _ now: Moment) {
-        // The scan will find messages that it has not reached.
-        guard lanes[conversation] != nil || scanComplete || sequence <= scannedThrough || isSurveying else { return }
-        withLane(conversation, now) { lane in
-            lane.upcoming.removeAll { $0.sequence >= sequence }
-            lane.deferred.removeAll { $0.sequence >= sequence }
-            lane.last = min(lane.last, sequence - 1)
-            lane.more = true
-        }
-    }
 
     /// The start of the round's first message that may be sent, or a read of more of them.
     mutating func nextOfRound(_ now: Moment) -> Step? {

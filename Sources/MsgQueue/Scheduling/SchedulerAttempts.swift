@@ -3,7 +3,8 @@ extension Scheduler {
     /// Adds an attempt that was chosen at `now`. `Flights.called` follows.
     package mutating func started(_ flight: Flight, _ now: Moment) {
         forced.removeAll { $0.sequence == flight.sequence }
-        noteTurn(flight)
+        lanes.reads = 0
+        chooser.began(flight)
         round?.remove(flight.sequence, of: flight.conversation)
         var begun = flight
         (begun.batch, begun.outcomesBefore) = (gate.gathering?.batch ?? flight.token, flights.outcomes)
@@ -19,14 +20,8 @@ extension Scheduler {
             }
         }
         flights.begin(begun)
-        let isKnown = canInsert(flight.sequence, lane)
-        withLane(flight.conversation, now) { lane in
-            lane.remove(flight.sequence)
-            lane.begin(begun)
-            // A manual attempt in a conversation that was not read yet.
-            if !isKnown { lane.more = true }
-        }
-        dropStale(now)
+        lanes.began(begun, gate, now)
+        chooser.dropStale(&lanes, gate, flights, now)
     }
 
     /// Whether `withdraw` can undo `started`, called before it.
@@ -34,7 +29,7 @@ extension Scheduler {
         // The attempts of a batch begin together, except manual ones, which are alone in theirs.
         if gate.gathering != nil { return true }
         guard flight.hand == .none, round == nil, let lane = lanes[flight.conversation] else { return false }
-        return !lane.approved.contains(flight.sequence) && canInsert(flight.sequence, lane)
+        return !lane.approved.contains(flight.sequence) && lanes.canInsert(flight.sequence, lane)
     }
 
     /// Undoes `started` for an attempt whose call was not made, or whose message the transport skipped; it then waits until `heldUntil`
@@ -54,19 +49,15 @@ extension Scheduler {
         }
         var known = gate.withMonotonicDue(head)
         known.skippedUntil = heldUntil
-        var lane = lanes[flight.conversation] ?? Lane()
-        if isCalled && begun.isRunning {
+        let isRunning = isCalled && begun.isRunning
+        if isRunning {
             begun.isEnded = true
             flights[flight.token] = begun
-        } else {
-            lane.end(flight.token)
         }
-        if canInsert(flight.sequence, lane) { lane.insert(known) } else { lane.more = true }
-        if begun.wasApproved, gate.network.isOnline { lane.approved.insert(flight.sequence) }
-        lanes[flight.conversation] = lane
+        lanes.withdrew(begun, known, isRunning: isRunning, gate)
         // Other conversations may have waited for room in the batch of a drain.
         let hasRoom = (session?.hasBatchLeft ?? true, gate.hasBudget)
-        if hasRoom != hadRoom { scheduleAll(now) } else { schedule(flight.conversation, now) }
+        if hasRoom != hadRoom { lanes.scheduleAll(gate, now) } else { lanes.schedule(flight.conversation, gate, now) }
     }
 
     /// Ends an attempt. `back`: its message is queued again and waits in its place.
@@ -77,45 +68,20 @@ extension Scheduler {
             round = nil
             gate.holds.pausedAfterOffline(until: now.mono + Self.offlineHold)
         }
-        noteOutcome(sent: sent, isQueuedAgain: back != nil)
-        guard let place = lanes.index(forKey: flight.conversation) else { return }
-        var lane = lanes.values[place]
-        if !flight.isRunning { lane.end(token) }
-        lane.approved.remove(flight.sequence)
-        if let back {
-            let isRetried = gate.mode == .ask && !offline
-            if gate.isStrict { round?.hold(flight.conversation, behind: flight.sequence, isRetried: isRetried) }
-            requeue(back, isBatched: flight.batch != token || !lane.otherFlights.isEmpty, into: &lane)
-            if isRetried { lane.approved.insert(back.sequence) }
-        } else {
+        if chooser.ended(sent: sent, isQueuedAgain: back != nil) { lanes.ready.beginBacklog() }
+        let isRetried = back != nil && gate.mode == .ask && !offline
+        if back == nil {
             round?.retryEnded(flight.conversation)
+        } else if gate.isStrict {
+            round?.hold(flight.conversation, behind: flight.sequence, isRetried: isRetried)
         }
-        let isLast = lane.otherFlights.isEmpty && (lane.flight == nil || lane.flight == token)
-        if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more, isLast { lane.closeDirectRange() }
-        lanes.values[place] = lane
-        if offline { scheduleAll(now) } else { schedule(flight.conversation, at: place, now) }
-    }
-
-    /// Puts an attempted message back. It is no longer sent directly, and the direct messages behind it wait for it.
-    private func requeue(_ head: Head, isBatched: Bool, into lane: inout Lane) {
-        if canInsert(head.sequence, lane) { lane.insert(gate.withMonotonicDue(head)) }
-        guard lane.isDirect(head.sequence) else { return }
-        if isBatched, head.sequence == lane.directFrom, head.sequence < lane.directThrough {
-            // One before it failed in the same batch.
-            lane.directFrom = head.sequence + 1
-        } else if lane.upcoming.contains(where: { $0.sequence < head.sequence }) {
-            lane.directThrough = head.sequence - 1
-            lane.isDirectRangeOpen = false
-        } else if head.sequence < lane.directThrough {
-            lane.directFrom = head.sequence + 1
-        } else {
-            lane.closeDirectRange()
-        }
+        lanes.ended(flight, back: back, isApproved: isRetried, schedules: !offline, gate, now)
+        if offline { lanes.scheduleAll(gate, now) }
     }
 
     /// Notes that the call of the transport returned. Its outcome is reported separately.
     package mutating func callReturned(_ token: UInt64, _ now: Moment) {
         guard let flight = flights.returned(token), lanes[flight.conversation]?.flight != nil else { return }
-        withLane(flight.conversation, now) { $0.end(token) }
+        lanes.change(flight.conversation, gate, now) { $0.end(token) }
     }
 }

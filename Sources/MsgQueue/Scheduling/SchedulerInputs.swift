@@ -5,10 +5,10 @@ extension Scheduler {
         gate.network = network
         gate.attemptOfflineReason = ""
         if network.isOnline, !was.isOnline {
-            beginBacklog()
+            lanes.ready.beginBacklog()
             gate.holds.connected(stableAt: now.mono + gate.onlineDebounce)
             flights.pace?.restart(at: now.mono)
-            armPrompt()
+            prompt.arm()
         } else if network.isOnline {
             gate.holds.endOfflinePause()
             round?.restart()
@@ -17,31 +17,31 @@ extension Scheduler {
             if was.isOnline, let stableAt = gate.holds.stableAt, stableAt <= now.mono { networkReturned(at: stableAt) }
             gate.holds.disconnected()
             // Messages that would have been sent directly become part of the backlog.
-            forEachLane { lane in
+            lanes.changeAll { lane in
                 lane.closeDirectRange()
                 (lane.approved, lane.approvedThrough) = ([], 0)
             }
             round = nil
         }
-        scheduleAll(now)
+        lanes.scheduleAll(gate, now)
     }
 
     /// Computes waits again, after the wall clock was set or the machine resumed from suspend.
-    package mutating func clockSet(_ now: Moment) { scheduleAll(now) }
+    package mutating func clockSet(_ now: Moment) { lanes.scheduleAll(gate, now) }
 
     /// Notes whether there is a transport, and the limits of its batches if it takes batches.
     package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {
-        if present, !gate.hasTransport { beginBacklog() }
+        if present, !gate.hasTransport { lanes.ready.beginBacklog() }
         (flights.limits, lingerUntil) = (limits, 0)
         gate.hasTransport = present
-        scheduleAll(now)
+        lanes.scheduleAll(gate, now)
     }
 
     package mutating func closing() { gate.isClosing = true }
 
     /// Pauses one conversation or (nil) the whole queue: no attempt starts until `resume`. Returns false if it was paused already.
     package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
-        promptWatch.changed()
+        lanes.noteChange()
         if let conversation, !gate.pauses.isRemoving(conversation) { round?.skipPaused(conversation) }
         return gate.pauses.pause(conversation)
     }
@@ -50,7 +50,7 @@ extension Scheduler {
         let (wasPaused, isFree) = gate.pauses.resume(conversation)
         guard wasPaused, isFree else { return wasPaused }
         if conversation == nil { flights.pace?.restart(at: now.mono) } else { round?.restart() }
-        beginBacklog()
+        lanes.ready.beginBacklog()
         trigger(now)
         return true
     }
@@ -58,7 +58,7 @@ extension Scheduler {
     /// A call deletes the messages of the conversation up to this sequence, in steps. Until `endRemoval` nothing of it starts.
     package mutating func beginRemoval(of conversation: Name, through sequence: Int64, _ now: Moment) {
         if !gate.pauses.isRemoving(conversation) {
-            promptWatch.changed()
+            lanes.noteChange()
             round?.skipPaused(conversation)
         }
         gate.pauses.beginRemoval(of: conversation, through: sequence)
@@ -68,7 +68,7 @@ extension Scheduler {
         // It was not paused: its end is no trigger.
         guard gate.pauses.endRemoval(of: conversation) else { return }
         round?.restart()
-        schedule(conversation, now)
+        lanes.schedule(conversation, gate, now)
     }
 
     /// A call deletes the unsent messages of one conversation or (nil) of all up to this sequence, in steps. Until `endClear` they count as
@@ -86,10 +86,10 @@ extension Scheduler {
     package mutating func lifecycleChanged(isInBackground: Bool, _ now: Moment) {
         guard isInBackground != gate.isInBackground else { return }
         gate.isInBackground = isInBackground
-        guard !isInBackground else { return scheduleAll(now) }
+        guard !isInBackground else { return lanes.scheduleAll(gate, now) }
         gate.holds.endOfflinePause()
-        armPrompt()
-        if !gate.sendsInBackground { beginBacklog() }
+        prompt.arm()
+        if !gate.sendsInBackground { lanes.ready.beginBacklog() }
         trigger(now)
     }
 
@@ -98,7 +98,7 @@ extension Scheduler {
     package mutating func hold(until: Int64, _ now: Moment) -> Bool {
         guard gate.holds.delayed(until: until) else { return false }
         flights.pace?.restart(at: now.mono)
-        scheduleAll(now)
+        lanes.scheduleAll(gate, now)
         return true
     }
 
@@ -119,7 +119,7 @@ extension Scheduler {
     package mutating func block(_ conversation: Name, at sequence: Int64?, _ now: Moment) {
         guard gate.blocks[conversation] != sequence else { return }
         gate.blocks[conversation] = sequence
-        schedule(conversation, now)
+        lanes.schedule(conversation, gate, now)
     }
 
     /// Starts nothing before `until` (monotonic), because the store rejected a write.
@@ -127,6 +127,6 @@ extension Scheduler {
 
     package mutating func storageRecovered(_ now: Moment) {
         gate.storageRetryAt = 0
-        scheduleAll(now)
+        lanes.scheduleAll(gate, now)
     }
 }

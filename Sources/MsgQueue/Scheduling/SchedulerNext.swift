@@ -3,13 +3,13 @@ extension Scheduler {
     /// Returns the next step. `queued` is the number of messages in the store that are queued or being sent; `inSession` is that number for
     /// the conversation that is drained alone; `commits` the number of changes of the store.
     package mutating func next(_ now: Moment, queued: Int64, inSession: Int64? = nil, commits: Int = 0) -> Step {
-        promptWatch.seen(queued: queued, commits: commits)
+        prompt.seen(queued: queued, commits: commits)
         if let token = flights.overdue(now) { return .timeOut(token: token) }
-        if let step = nextOfStandingPrompt(now) { return step }
+        if let step = prompt.nextOfStanding(gate, isRetrying: isRetrying, changes: lanes.changes, now) { return step }
         guard !gate.isStoreRefusing(now) else {
             if session != nil { return .finish(.storage) }
             // Everything else needs the store, except a timeout and the end of a prompt.
-            let others = [flights.deadline, prompt == .raised ? promptUntil : nil].compactMap { $0 }
+            let others = [flights.deadline, prompt.expiry].compactMap { $0 }
             return .wait(until: others.reduce(gate.storageRetryAt, min))
         }
         // There may be many requests, and most of the time none has to end.
@@ -21,14 +21,14 @@ extension Scheduler {
         if let stop = endOfSession(now) { return .finish(stop) }
         if let session, let step = putBackFailed(session) { return step }
         wakeWaiting(now)
-        if !unscheduled.isEmpty { return .schedule }
+        if !lanes.isScheduled { return .schedule }
         if let step = nextAttempt(now, queued: queued) { return step }
         if let session, isDone(session), !hasDelayedStart(session, now) {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
         // What became due may have changed what a standing prompt asks about.
-        if prompt == .raised || mayPrompt(now), isCountDue(now) { return .countPrompt }
-        if !promptWatch.isPrepared { return .prepareCount }
+        if let step = prompt.nextCount(gate, flights, isRetrying: isRetrying, changes: lanes.changes, now) { return step }
+        if !prompt.isPrepared { return .prepareCount }
         let linger = lingerUntil > now.mono ? lingerUntil : nil
         return .wait(until: soonest(now, startWaitsForRate ? flights.pace?.opening(at: now.mono) : linger))
     }
@@ -50,7 +50,7 @@ extension Scheduler {
             if isOpen || !step.isStart { return step }
             startWaitsForRate = true
         }
-        guard let step = nextInOrder(now, queued: queued, isOpen: isOpen) else {
+        guard let step = chooser.next(&lanes, gate, flights, queued: queued, isOpen: isOpen, now) else {
             lingerUntil = 0
             return nil
         }
@@ -61,13 +61,15 @@ extension Scheduler {
         return lingering == nil ? step : nil
     }
 
+    /// Whether `retryAll` sends its messages.
+    private var isRetrying: Bool { round?.isBusy == true }
+
     /// Whether a message of the drain would be sent now, but for the rate.
     private func hasDelayedStart(_ session: DrainQueue.Session, _ now: Moment) -> Bool {
         guard startWaitsForRate else { return false }
         guard let conversation = session.conversation else { return true }
         if forced.contains(where: { $0.conversation == conversation }) || round?.hasPick(of: conversation) == true { return true }
-        guard let head = lanes[conversation]?.upcoming.first else { return false }
-        return step(for: Ticket(key: head.sequence, conversation: conversation), now) != nil
+        return lanes.step(of: conversation, gate, flights, now) != nil
     }
 
     /// Why the drain must end although messages may be left; nil: it continues.
@@ -98,8 +100,8 @@ extension Scheduler {
     /// Whether all that is queued belongs to paused conversations.
     private func isHeldByPauses(_ session: DrainQueue.Session) -> Bool {
         if let conversation = session.conversation { return gate.pauses.isPaused(byName: conversation) }
-        guard scanComplete, !pausedConversations.isEmpty else { return false }
-        let held = lanes.filter { $0.value.hasMessages }
+        guard lanes.scanComplete, !pausedConversations.isEmpty else { return false }
+        let held = lanes.byName.filter { $0.value.hasMessages }
         return !held.isEmpty && held.keys.allSatisfy(gate.pauses.isPaused(byName:))
     }
 
@@ -122,38 +124,23 @@ extension Scheduler {
         if let stableAt = gate.holds.stableAt, stableAt <= now.mono, gate.network.isOnline { networkReturned(at: stableAt) }
         if gate.holds.end(now) {
             isDue = true
-            beginBacklog()
+            lanes.ready.beginBacklog()
         }
         if gate.triggerInterval > 0, gate.timersRun {
             let isTriggered = gate.nextTriggerAt.map { $0 <= now.mono } ?? false
-            if isTriggered, !gate.hasBudget { beginBacklog() }
+            if isTriggered, !gate.hasBudget { lanes.ready.beginBacklog() }
             isDue = isDue || isTriggered
             if isTriggered || gate.nextTriggerAt == nil { gate.nextTriggerAt = now.mono + gate.triggerInterval }
         }
         if isDue { trigger(now) }
-        while let ticket = dueTimes.first, !isDueLater(ticket, now) { dueTimes.removeFirst() }
-        wakeLanes(now)
-    }
-
-    /// Schedules the lanes again of which a message may have fallen due.
-    mutating func wakeLanes(_ now: Moment) {
-        while let ticket = waiting.first, ticket.key <= now.mono {
-            waiting.removeFirst()
-            guard lanes[ticket.conversation]?.wakeAt == ticket.key else { continue }
-            lanes[ticket.conversation]?.wakeAt = 0
-            schedule(ticket.conversation, now)
-        }
-    }
-
-    /// Whether the ticket is in the future and still valid.
-    private func isDueLater(_ ticket: Ticket, _ now: Moment) -> Bool {
-        ticket.key > now.mono && lanes[ticket.conversation]?.dueAt == ticket.key && !pausedConversations.contains(ticket.conversation)
+        lanes.dropDueTimes(gate, now)
+        lanes.wake(gate, now)
     }
 
     /// Renews the budget of automatic sending: at the launch, in the foreground, online, at the periodic trigger, and after a resume.
     mutating func trigger(_ now: Moment) {
         gate.budget = gate.runLimit
-        scheduleAll(now)
+        lanes.scheduleAll(gate, now)
     }
 
     /// The nearest time at which the state could change without an input, even if a step is due before.
@@ -166,7 +153,7 @@ extension Scheduler {
             if let time, time > past { soonest = min(soonest ?? time, time) }
         }
         note(flights.deadline)
-        note(waiting.first?.key)
+        note(lanes.wakeTime)
         // In the background a drain continues, and the prompt is raised.
         if gate.laneTimersRun || gate.mode == .ask { note(gate.holds.stableAt, after: now.mono) }
         if gate.timersRun {
@@ -177,8 +164,8 @@ extension Scheduler {
         note(round?.resumesAt, after: now.mono)
         note(round?.delayEnd, after: now.mono)
         note(session?.deadline)
-        if prompt == .raised { note(promptUntil) }
-        note(nextCount(now))
+        note(prompt.expiry)
+        note(prompt.countTime(gate, flights, isRetrying: isRetrying, changes: lanes.changes, now))
         return soonest
     }
 }

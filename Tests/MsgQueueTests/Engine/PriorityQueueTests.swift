@@ -29,11 +29,11 @@ import Testing
         try bench.enqueue("a", id: "a", priority: -1)
         #expect(try bench.withStore { try $0.queue.hasPriorities() })
         try bench.reopen()
-        #expect(bench.engine.context.core.scheduler.isRanked)
+        #expect(bench.engine.context.core.scheduler.lanes.isRanked)
         try bench.drain()
         #expect(try !bench.withStore { try $0.queue.hasPriorities() })
         try bench.reopen()
-        #expect(!bench.engine.context.core.scheduler.isRanked)
+        #expect(!bench.engine.context.core.scheduler.lanes.isRanked)
         #expect(try bench.engine.message(id: "a").priority == -1)
     }
 

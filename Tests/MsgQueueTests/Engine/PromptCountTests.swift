@@ -84,9 +84,9 @@ import Testing
 
         /// Waits for two counts, because what the first finds may be due at once.
         func settle() throws {
-            try bench.pass(Scheduler.promptInterval)
+            try bench.pass(PromptState.interval)
             try bench.reportClock()
-            try bench.pass(Scheduler.promptInterval)
+            try bench.pass(PromptState.interval)
         }
 
         /// Makes messages fail, wait for a retry, and be known to the scheduler.

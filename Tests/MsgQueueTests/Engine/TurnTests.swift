@@ -52,7 +52,7 @@ import Testing
         simulation.preload((0..<lanes).map { Name("c\($0)") })
         simulation.answersInCall = true
         try simulation.settle()
-        simulation.scheduler.lanesPerStep = perStep
+        simulation.scheduler.lanes.perStep = perStep
         return (simulation, simulation.scheduler.lanes.count)
     }
 

@@ -19,7 +19,7 @@ import Testing
         let flight = try #require(core.scheduler.flights.values.first)
         switch number {
         case 1: core.rowsInFlight = [:]
-        case 2: core.scheduler.prompt = .raised
+        case 2: core.scheduler.prompt.phase = .raised
         case 3: core.scheduler.lanes[flight.conversation] = nil
         case 4: core.scheduler.flights[flight.token]?.batch = 77
         case 5:

@@ -141,7 +141,7 @@ import Testing
             try simulation.answer(3, .sent)
         }
         try simulation.settle()
-        #expect(simulation.scheduler.backlogThrough == (beginning == .outage ? 8 : 7))
+        #expect(simulation.scheduler.lanes.ready.backlogThrough == (beginning == .outage ? 8 : 7))
     }
 
     @Test func F1_a_failure_now_and_then_does_not_make_live_messages_a_backlog() throws {
@@ -154,7 +154,7 @@ import Testing
             try simulation.answer(first, number % 3 == 2 ? .sent : .retry(.server))
             try simulation.settle()
         }
-        #expect(simulation.scheduler.backlogThrough == 40)
+        #expect(simulation.scheduler.lanes.ready.backlogThrough == 40)
     }
 
     // MARK: Explanations

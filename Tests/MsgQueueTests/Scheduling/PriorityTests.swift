@@ -91,10 +91,10 @@ import Testing
         let simulation = Simulation(.auto, direct: direct)
         simulation.preload((0..<600).map { Name("c\($0 % 150)") })
         try simulation.settle()
-        #expect(!simulation.scheduler.isRanked)
+        #expect(!simulation.scheduler.lanes.isRanked)
         simulation.enqueue(["c5", "new", "new"]) { $0.priority = 5 }
         try simulation.run()
-        #expect(simulation.scheduler.isRanked)
+        #expect(simulation.scheduler.lanes.isRanked)
         #expect(simulation.starts.count == 603)
         #expect(simulation.starts.prefix(5) == [1, 2, 602, 3, 603])
         #expect(simulation.store.queued.isEmpty)

@@ -38,7 +38,7 @@ extension PromiseChecker {
             (isReady(head, now) || head.sequence == message.sequence) && maySendBacklog(head.conversation, simulation)
                 && hasBudget(head, simulation)
         }
-        let through = simulation.scheduler.backlogThrough
+        let through = simulation.scheduler.lanes.ready.backlogThrough
         let isLive = message.sequence > through
         let side = ready.filter { ($0.sequence > through) == isLive }
         guard let oldest = side.min(by: { $0.sequence < $1.sequence }), let first = side.min(by: precedes) else { return }

@@ -96,7 +96,7 @@ import Testing
         facts.queued = Int64(queued.count)
         let text = Words.queue(
             wait, facts, pausedConversations: Int64(scheduler.pausedConversations.count), now: simulation.now.wall,
-            isAsking: scheduler.isAsking(simulation.now))
+            isAsking: scheduler.prompt.isAsking(simulation.now))
         let violation = try Claim(text, wait, conversation: nil, sequence: nil).violation(simulation)
         #expect(violation == nil, "\(place): \(text): \(violation ?? "")\n\(wait)\n\(simulation.options)\n\(simulation.tail(25))")
     }

@@ -94,7 +94,7 @@ struct RandomHost {
             try simulation.settle()
             for _ in 0..<steps {
                 // A restart makes another scheduler.
-                simulation.scheduler.lanesPerStep = seed % 4 < 2 ? 2_000 : seed % 4 == 2 ? 1 : 3
+                simulation.scheduler.lanes.perStep = seed % 4 < 2 ? 2_000 : seed % 4 == 2 ? 1 : 3
                 let before = simulation.journal.count
                 let isQuiet = try act()
                 let starts = random.chance(80) ? Int.max : random.int(0...1)

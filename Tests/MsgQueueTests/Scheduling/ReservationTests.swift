@@ -36,12 +36,12 @@ import Testing
         let simulation = try EngineSimulation(.auto, direct: false, maxInFlight: 3)
         simulation.enqueue("ana")
         simulation.enqueue("ben") { $0.priority = 5 }
-        let turns = simulation.scheduler.turns
+        let turns = simulation.scheduler.chooser.turns
         let reservation = try #require(try reserve(simulation))
         #expect(reservation.start.flight.sequence == 2)
-        #expect(simulation.scheduler.turns != turns, "the oldest message was passed over")
+        #expect(simulation.scheduler.chooser.turns != turns, "the oldest message was passed over")
         simulation.core.withdraw(reservation, simulation.now)
-        #expect(simulation.scheduler.turns == turns)
+        #expect(simulation.scheduler.chooser.turns == turns)
         try simulation.run()
         #expect(simulation.starts == [2, 1])
     }

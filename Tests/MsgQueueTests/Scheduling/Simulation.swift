@@ -108,7 +108,9 @@ final class Simulation: SimulationObserver {
 
     /// The text of the explanation.
     func text(of sequence: Int64) -> String? {
-        explain(sequence).map { Words.explanation($0.wait, connected: $0.connected, now: now.wall, isAsking: scheduler.isAsking(now)) }
+        explain(sequence).map {
+            Words.explanation($0.wait, connected: $0.connected, now: now.wall, isAsking: scheduler.prompt.isAsking(now))
+        }
     }
 
     func status(_ sequence: Int64) -> MessageStatus? {

@@ -37,7 +37,7 @@ import Testing
             simulation.delete(flight.sequence)
             try simulation.settle()
         }
-        #expect(simulation.scheduler.dueTimes.count < 200)
+        #expect(simulation.scheduler.lanes.dueTimes.count < 200)
         #expect(wait(simulation).reason == .scheduled)
     }
 
@@ -58,11 +58,11 @@ import Testing
         simulation.goOnline()
         simulation.advance(500)
         try simulation.settle()
-        #expect(simulation.scheduler.isAsking(simulation.now))
-        #expect(simulation.scheduler.promptExpiry(simulation.now) == simulation.now.wall + 10_000)
+        #expect(simulation.scheduler.prompt.isAsking(simulation.now))
+        #expect(simulation.scheduler.prompt.expiryTime(simulation.now) == simulation.now.wall + 10_000)
         #expect(wait(simulation).reason == .person)
         simulation.advance(10_000)
-        #expect(!simulation.scheduler.isAsking(simulation.now))
+        #expect(!simulation.scheduler.prompt.isAsking(simulation.now))
     }
 
     /// What the texts promise for a connection happens.

@@ -71,7 +71,7 @@ extension SimulatedEngine {
             if count == nil { scheduler.gate.drains.putBackFailed() }
         case .finish(let stop): try finish(stop)
         case .countPrompt: try countPrompt()
-        case .prepareCount: scheduler.promptPrepared()
+        case .prepareCount: scheduler.prompt.prepared()
         case .withdrawPrompt:
             try observer?.withdrawsPrompt()
             try perform(core.promptWithdrawn())

@@ -1,0 +1,272 @@
+/// The scheduler's index of queued messages: a lane for each conversation found so far by reading the store in order, only as far as its
+/// messages may be sent; and which of them may start now, or at a time.
+package struct LaneIndex {
+    var byName: [Name: Lane] = [:]
+    /// The conversations of which a message may start now.
+    var ready = ReadyLists()
+    /// Lanes by the time at which they are scheduled again.
+    private var waiting = Heap<Ticket>()
+    /// Lanes by the time at which their next message is due, without the limit `longestSleep`.
+    private(set) var dueTimes = Heap<Ticket>()
+    /// The conversations whose lanes must be scheduled again before anything else.
+    private var unscheduled: [Name] = []
+    /// How many lanes one step schedules again: about two milliseconds.
+    package var perStep = 2_000
+    /// How often a lane may have changed.
+    private(set) var changes: UInt64 = 0
+
+    /// The order depends on more than the age: the head of every conversation must be known before one is chosen.
+    package internal(set) var isRanked: Bool
+    private let byExpiry: Bool
+    /// Queued messages up to this sequence have been scanned.
+    var scannedThrough: Int64 = 0
+    /// The store has no queued message after `scannedThrough`.
+    var scanComplete = false
+    /// With `isRanked`: conversations up to this name have been found in the store; nil: none.
+    var surveyedThrough: Name?
+    /// Conversations of which no message is known.
+    private var unread: [Name] = []
+    /// Reads of the store since the last attempt began.
+    var reads = 0
+
+    init(_ options: Options) {
+        byExpiry = options.soonestExpiryFirst
+        isRanked = options.soonestExpiryFirst
+    }
+
+    /// An entry of a heap: a conversation with its sort key, a sequence or a monotonic time.
+    struct Ticket: Comparable {
+        let key: Int64
+        let conversation: Name
+        static func < (left: Ticket, right: Ticket) -> Bool { left.key < right.key }
+    }
+
+    subscript(conversation: Name) -> Lane? {
+        get { byName[conversation] }
+        _modify { yield &byName[conversation] }
+    }
+
+    package var count: Int { byName.count }
+    var isEmpty: Bool { byName.isEmpty }
+
+    func rank(of head: Head) -> Rank { Rank(head, byExpiry: byExpiry) }
+
+    // MARK: Changes
+
+    mutating func noteChange() { changes &+= 1 }
+
+    /// Changes one lane and schedules it again.
+    mutating func change(_ conversation: Name, _ gate: Gate, _ now: Moment, _ change: (inout Lane) -> Void) {
+        guard let place = byName.index(forKey: conversation) else {
+            var lane = Lane()
+            change(&lane)
+            byName[conversation] = lane
+            return schedule(conversation, gate, now)
+        }
+        change(&byName.values[place])
+        schedule(conversation, at: place, gate, now)
+    }
+
+    /// Changes every lane in its place, without a search for it.
+    mutating func changeAll(_ change: (inout Lane) -> Void) {
+        var place = byName.startIndex
+        while place != byName.endIndex {
+            change(&byName.values[place])
+            byName.formIndex(after: &place)
+        }
+    }
+
+    // MARK: When the next message is due
+
+    /// Makes the lane's next message ready or puts a ticket of it into `waiting`, or drops the lane if it has nothing to send.
+    mutating func schedule(_ conversation: Name, _ gate: Gate, _ now: Moment) {
+        guard let place = byName.index(forKey: conversation) else { return }
+        schedule(conversation, at: place, gate, now)
+    }
+
+    /// The same for the lane at this place.
+    mutating func schedule(_ conversation: Name, at place: Dictionary<Name, Lane>.Index, _ gate: Gate, _ now: Moment) {
+        noteChange()
+        var lane = byName.values[place]
+        let isDrained = gate.drains.session?.serves(conversation) ?? false
+        let isDroppable = gate.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
+        if lane.isIdle || isDroppable {
+            // Nothing is lost: the backlog is in the store, and the next drain scans it from the beginning.
+            byName[conversation] = nil
+            return
+        }
+        guard gate.isFree(lane), gate.mayStart, !gate.isPaused(conversation) else { return }
+        lane.sort { gate.isDeferred($0, now) }
+        var delayed = lane.deferred.isEmpty ? [] : lane.deferred.filter { $0.wait(now) > 0 }
+        if let head = lane.upcoming.first {
+            if !head.hasExpired(now), head.wait(now) > 0 {
+                delayed.append(head)
+            } else if head.hasExpired(now) || gate.eligibility(of: head, conversation, lane, now).isStart {
+                makeReady(rank(of: head), conversation, gate)
+            }
+        } else if gate.canLoad(lane, conversation, now), !lane.awaitsRead {
+            lane.awaitsRead = true
+            unread.append(conversation)
+        }
+        setDue(after: delayed.isEmpty ? nil : gate.soonest(of: lane, conversation, now)?.wait(now), &lane, conversation, now)
+        if let wake = delayed.filter({ gate.startsInTime($0, lane) || lane.goesFirst($0) }).map({ $0.wait(now) }).min() {
+            let key = now.mono + min(wake, Scheduler.longestSleep)
+            if lane.wakeAt <= now.mono || key < lane.wakeAt {
+                lane.wakeAt = key
+                waiting.insert(Ticket(key: key, conversation: conversation))
+            }
+        }
+        byName.values[place] = lane
+    }
+
+    private mutating func makeReady(_ rank: Rank, _ conversation: Name, _ gate: Gate) {
+        let side = ready.side(of: rank.sequence)
+        ready[side].insert(rank, conversation, isRanked: isRanked)
+        guard ready[side].count > 2 * byName.count + 64 else { return }
+        // Stale entries that are not among the first accumulate. The new one may belong to a lane that is not stored yet.
+        let lanes = byName
+        ready[side].compact { name, sequence in
+            if name == conversation { return sequence == rank.sequence }
+            guard let lane = lanes[name], gate.isFree(lane) else { return false }
+            return lane.upcoming.first?.sequence == sequence
+        }
+    }
+
+    private mutating func setDue(after wait: Int64?, _ lane: inout Lane, _ conversation: Name, _ now: Moment) {
+        let due = wait.map { now.mono.addingClamped($0) } ?? 0
+        // The two clocks are truncated to milliseconds: each time may differ by one.
+        guard due == 0 || lane.dueAt == 0 || due.subtractingClamped(lane.dueAt).magnitude > 2 else { return }
+        lane.dueAt = due
+        guard due != 0 else { return }
+        // Tickets far in the future become stale and would accumulate.
+        if dueTimes.count > 2 * byName.count + 64 {
+            dueTimes.removeAll()
+            for (other, lane) in byName where lane.dueAt != 0 && other != conversation {
+                dueTimes.insert(Ticket(key: lane.dueAt, conversation: other))
+            }
+        }
+        dueTimes.insert(Ticket(key: due, conversation: conversation))
+    }
+
+    /// Schedules every lane again.
+    mutating func scheduleAll(_ gate: Gate, _ now: Moment) {
+        noteChange()
+        ready.removeAll()
+        unread.removeAll()
+        waiting.removeAll()
+        dueTimes.removeAll()
+        unscheduled = Array(byName.keys)
+        scheduleMore(gate, now)
+    }
+
+    var isScheduled: Bool { unscheduled.isEmpty }
+
+    /// Schedules some of the lanes that `scheduleAll` has left. Until it has left none, no attempt starts and nothing is read.
+    mutating func scheduleMore(_ gate: Gate, _ now: Moment) {
+        let part = Array(unscheduled.suffix(perStep))
+        unscheduled.removeLast(part.count)
+        for conversation in part {
+            guard let place = byName.index(forKey: conversation) else { continue }
+            byName.values[place].forgetTickets()
+            schedule(conversation, at: place, gate, now)
+        }
+    }
+
+    /// When the next lane is scheduled again (monotonic).
+    var wakeTime: Int64? { waiting.first?.key }
+
+    /// Schedules the lanes again of which a message may have fallen due.
+    mutating func wake(_ gate: Gate, _ now: Moment) {
+        while let ticket = waiting.first, ticket.key <= now.mono {
+            waiting.removeFirst()
+            guard byName[ticket.conversation]?.wakeAt == ticket.key else { continue }
+            byName[ticket.conversation]?.wakeAt = 0
+            schedule(ticket.conversation, gate, now)
+        }
+    }
+
+    /// Drops the times that have passed or are stale, so that the first one is that of the message that is due next.
+    mutating func dropDueTimes(_ gate: Gate, _ now: Moment) {
+        while let ticket = dueTimes.first {
+            let isPaused = gate.pauses.conversations.contains(ticket.conversation)
+            if ticket.key > now.mono, byName[ticket.conversation]?.dueAt == ticket.key, !isPaused { return }
+            dueTimes.removeFirst()
+        }
+    }
+
+    // MARK: Reading the store
+
+    /// From the first message with a priority on, every conversation must be known before one is chosen.
+    mutating func noteRank(_ head: Head, _ gate: Gate, _ now: Moment) { if head.priority != 0, !isRanked { rank(gate, now) } }
+
+    mutating func rank(_ gate: Gate, _ now: Moment) {
+        guard !isRanked else { return }
+        isRanked = true
+        if !scanComplete {
+            restartScan()
+            // The scan would have found the rest of these conversations.
+            changeAll { $0.more = true }
+        }
+        scheduleAll(gate, now)
+    }
+
+    /// Begins to read the store again.
+    mutating func restartScan() {
+        scannedThrough = 0
+        scanComplete = false
+        surveyedThrough = nil
+    }
+
+    /// The survey has passed some conversations and not all.
+    var isSurveying: Bool { isRanked && !scanComplete && surveyedThrough != nil }
+
+    /// The next read of the store that the choice needs; nil: none.
+    mutating func nextRead(_ gate: Gate, sendsBacklog: Bool, _ now: Moment) -> Step? {
+        while let name = unread.last {
+            // For the choice the first one of each conversation is enough.
+            if let lane = byName[name], lane.upcoming.isEmpty,
+                let step = load(lane, name, limit: isRanked && lane.last == 0 ? 1 : Lane.window, gate, now)
+            {
+                return step
+            }
+            unread.removeLast()
+            byName[name]?.awaitsRead = false
+        }
+        return isRanked && sendsBacklog && !scanComplete ? .survey(after: surveyedThrough, limit: Scheduler.scanChunk) : nil
+    }
+
+    /// The read of more messages of a lane; nil: it needs none now.
+    func load(_ lane: Lane, _ conversation: Name, limit: Int = Lane.window, _ gate: Gate, _ now: Moment) -> Step? {
+        guard gate.isFree(lane), !gate.pauses.conversations.contains(conversation), gate.canLoad(lane, conversation, now) else {
+            return nil
+        }
+        return .load(conversation: conversation, after: max(lane.last, gate.pauses.clearedThrough(conversation)), limit: limit)
+    }
+
+    // MARK: Starts
+
+    /// The step for an entry of those that may start; nil: the entry is stale.
+    func step(for entry: ReadyList.Entry, _ gate: Gate, _ flights: Flights, _ now: Moment) -> Step? {
+        // A closure that uses `self` would copy all of it.
+        let byExpiry = byExpiry
+        return step(of: entry.conversation, gate, flights, now) { Rank($0, byExpiry: byExpiry) == entry.rank }
+    }
+
+    /// The step for the first message of a conversation, if it is the expected one: its start, or its expiry.
+    func step(
+        of conversation: Name, _ gate: Gate, _ flights: Flights, _ now: Moment, isExpected: (Head) -> Bool = { _ in true }
+    ) -> Step? {
+        guard let lane = byName[conversation], gate.isFree(lane), let head = lane.upcoming.first, isExpected(head),
+            !gate.isPaused(conversation), !isOvertaken(head, lane, gate, flights)
+        else { return nil }
+        if head.hasExpired(now) { return .expire(conversation: conversation, sequence: head.sequence) }
+        guard gate.eligibility(of: head, conversation, lane, now).isStart else { return nil }
+        return .start(conversation: conversation, sequence: head.sequence, hand: .none)
+    }
+
+    /// Whether the batch that is being chosen has a later message of the conversation, which `retryAll` sends before those that were queued.
+    private func isOvertaken(_ head: Head, _ lane: Lane, _ gate: Gate, _ flights: Flights) -> Bool {
+        guard gate.isStrict, gate.gathering != nil, let last = lane.flight.flatMap({ flights[$0] }) else { return false }
+        return last.sequence > head.sequence
+    }
+}
