@@ -75,7 +75,7 @@ final class FailedMessages {
         var first: [Name: Int64] = [:]
         for row in rows {
             // A request by hand that has not started would use up its retries.
-            context.core.scheduler.requestEnded(row.sequence)
+            context.core.scheduler.requests.remove(row.sequence)
             if first[row.conversation] == nil { first[row.conversation] = row.sequence }
             if row.expiry(now) > now.wall { maintenance.expires(at: row.expiresAt) }
             events.emit(

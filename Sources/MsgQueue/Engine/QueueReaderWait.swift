@@ -23,7 +23,7 @@ extension QueueReader {
         -> Bool
     {
         // A failed message that was put back has all of its retries again.
-        let hasOutcome = row.progress.retriesUsed > 0 && !context.core.scheduler.isForced(row.sequence)
+        let hasOutcome = row.progress.retriesUsed > 0 && !context.core.scheduler.requests.contains(row.sequence)
         var holder: Wait?
         if answer.wait.reason == .behind, let sequence = answer.holder, let first = try store.messages.row(at: sequence, .none) {
             holder = try explainer.explain(first).wait

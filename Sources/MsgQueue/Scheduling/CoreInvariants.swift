@@ -20,7 +20,9 @@ extension Scheduler {
         if !gate.pauses.removals.keys.allSatisfy(pausedConversations.contains) {
             return "INV-6: a conversation is being deleted and not held"
         }
-        if forced.count > 1, Set(forced.map(\.sequence)).count < forced.count { return "INV-7: a message has two manual requests" }
+        if requests.count > 1, Set(requests.entries.map(\.sequence)).count < requests.count {
+            return "INV-7: a message has two manual requests"
+        }
         return lanes.byName.lazy.compactMap { name, lane in brokenInvariant(of: lane, name) }.first
     }
 

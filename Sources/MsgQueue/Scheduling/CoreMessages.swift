@@ -76,7 +76,7 @@ extension Core {
     /// Returns the number of the round that messages put back now belong to; 0: none, because they are not sent.
     package func round(random: UInt64) -> UInt32 {
         guard !MaintenanceRule.retriesLater(options) else { return 0 }
-        return scheduler.roundNumber ?? UInt32(truncatingIfNeeded: random) | 1
+        return scheduler.round?.number ?? UInt32(truncatingIfNeeded: random) | 1
     }
 
     // MARK: Manual requests while offline or paused
@@ -84,14 +84,14 @@ extension Core {
     /// Accepts a manual request to send this message now. Returns nil if an attempt begins as soon as its conversation is free. Otherwise
     /// the request ends without an attempt: the caller stores the returned resolution, then calls `endedUnreachable`.
     package mutating func force(_ row: Row, _ hand: Hand, _ now: Moment) throws(QueueError) -> Resolution? {
-        if scheduler.isForced(row.sequence) { throw QueueError(.busy, "the message is already waiting for a manual attempt") }
+        if scheduler.requests.contains(row.sequence) { throw QueueError(.busy, "the message is already waiting for a manual attempt") }
         if hand == .retry, MaintenanceRule.retriesLater(options) {
             return OutcomeRule.paused(row.progress, expiresAt: row.expiry(now), now: now)
         }
         guard scheduler.gate.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         if !scheduler.gate.network.isOnline { return unreachable(row, hand, now) }
         guard scheduler.gate.isPaused(row.conversation) else {
-            scheduler.force(row.sequence, row.conversation, hand)
+            scheduler.requests.add(row.sequence, row.conversation, hand)
             return nil
         }
         guard hand == .retry else { throw QueueError(.conflict, "sending is paused") }
@@ -131,7 +131,7 @@ extension Core {
             scheduler.removed(sequence, conversation, now)
             return []
         }
-        scheduler.requestEnded(sequence)
+        scheduler.requests.remove(sequence)
         let resolution: Resolution
         if !scheduler.gate.network.isOnline {
             resolution = unreachable(row, hand, now)

@@ -73,7 +73,8 @@ package struct Explainer<Queue: QueuedMessages> {
     /// The messages of other conversations that go before this one, which may start now.
     private func ahead(of row: Row) -> (ahead: Wait.Ahead, sequence: Int64)? {
         // Those that a person asked for do not wait for others.
-        guard row.progress.status == .queued, !present.scheduler.isForced(row.sequence), !present.isInRound(row.head, row.conversation)
+        guard row.progress.status == .queued, !present.scheduler.requests.contains(row.sequence),
+            !present.isInRound(row.head, row.conversation)
         else { return nil }
         return present.ahead(of: row.head, row.conversation)
     }
@@ -88,7 +89,7 @@ package struct Explainer<Queue: QueuedMessages> {
         case .sending: return Cause(reason: .sending)
         case .failed:
             // A manual retry that has not started yet waits like a queued message.
-            guard reasons.scheduler.isForced(row.sequence) else { return Cause(reason: .failed) }
+            guard reasons.scheduler.requests.contains(row.sequence) else { return Cause(reason: .failed) }
         case .queued: break
         }
         return try cause(row.head, row.conversation, reasons, isAssumed: isAssumed)
@@ -136,7 +137,7 @@ package struct Explainer<Queue: QueuedMessages> {
     /// The first message of the conversation that the round sends before this one, as far as the round and the first messages of the
     /// conversation show.
     private func firstInRound(_ head: Head, _ conversation: Name, _ reasons: MessageReasons) throws(QueueError) -> Int64? {
-        if let pick = reasons.scheduler.firstPick(of: conversation, before: head.sequence) { return pick }
+        if let pick = reasons.scheduler.round?.firstPick(of: conversation, before: head.sequence) { return pick }
         let page = try queue.queued(in: conversation, after: 0, limit: Self.examinedAhead)
         return page.first { $0.sequence < head.sequence && reasons.isInRound($0, conversation) }?.sequence
     }
@@ -280,7 +281,7 @@ package struct Explainer<Queue: QueuedMessages> {
         guard pace.isOpen(at: reasons.now.mono) else { return false }
         // A success after an outage restarts the ramp.
         let permitted = pace.hasRamp ? 1 : Int(min(pace.available(at: reasons.now.mono).rounded(), Double(Scheduler.scanChunk)))
-        return try hasAtMost(permitted - reasons.scheduler.forced.count, head)
+        return try hasAtMost(permitted - reasons.scheduler.requests.count, head)
     }
 
     /// Whether fewer than `limit` queued messages may go before this one, as far as one chunk shows.

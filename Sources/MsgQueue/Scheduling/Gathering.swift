@@ -38,15 +38,7 @@ extension Scheduler {
     mutating func closeBatch(_ now: Int64) {
         guard let batch = gate.gathering else { return }
         gate.gathering = nil
-        // Messages that found no room have waited, too: the next batch begins without a wait.
-        if lingerUntil != 0 { lingerUntil = leavesMessages(batch.batch) ? min(lingerUntil, now) : 0 }
-    }
-
-    /// Whether messages that could start, or that follow those of the batch, are not in it.
-    private func leavesMessages(_ batch: UInt64) -> Bool {
-        func hasMore(_ conversation: Name) -> Bool { lanes[conversation].map { $0.more || !$0.upcoming.isEmpty } ?? false }
-        return lanes.ready.conversations.contains(where: hasMore)
-            || flights.values.contains { $0.batch == batch && hasMore($0.conversation) }
+        linger.began(leavesMessages: lanes.hasMore(besides: batch.batch, flights), now)
     }
 
     /// Ends the choice, after the attempts were withdrawn.
@@ -75,48 +67,5 @@ extension Scheduler {
         guard let lane = lanes[conversation] else { return nil }
         if lane.upcoming.isEmpty { return lanes.load(lane, conversation, gate, now) }
         return lanes.step(of: conversation, gate, flights, now)
-    }
-
-    // MARK: Waiting for more messages
-
-    /// A batch that waits for more messages.
-    struct Lingering {
-        /// Monotonic.
-        let until: Int64
-        /// The conversation of its messages; nil: they may have several.
-        let conversation: Name?
-    }
-
-    /// Whether the start of a batch waits, because more messages may be enqueued soon; nil: it does not.
-    mutating func linger(_ step: Step, queued: Int64, _ now: Moment) -> Lingering? {
-        guard let limits = flights.limits, limits.linger > 0, session == nil, let room = flights.room,
-            case .start(let conversation, _, _) = step
-        else { return nil }
-        if lingerUntil == 0 { lingerUntil = now.mono.addingClamped(limits.linger) }
-        let scope = limits.singleConversation ? conversation : nil
-        guard now.mono < lingerUntil, !hasReady(room, in: scope, queued: queued, now) else { return nil }
-        return Lingering(until: lingerUntil, conversation: scope)
-    }
-
-    /// Until when a batch waits for more messages (monotonic); `conversation`: only if it may have messages of this one. nil: none waits.
-    func lingerEnd(of conversation: Name? = nil, _ now: Moment) -> Int64? {
-        guard let lingering, lingering.until > now.mono else { return nil }
-        if let conversation, let own = lingering.conversation, own != conversation { return nil }
-        return lingering.until
-    }
-
-    /// Whether at least so many messages can start now, as far as the index shows; of one conversation or (nil) of all.
-    private func hasReady(_ count: Int, in conversation: Name?, queued: Int64, _ now: Moment) -> Bool {
-        guard queued - Int64(flights.inFlight) >= Int64(count) else { return false }
-        if let conversation { return lanes[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
-        guard lanes.scanComplete || !gate.maySend(now) else { return true }
-        var ready = 0
-        var counted = Set<Name>()
-        for name in lanes.ready.conversations where counted.insert(name).inserted {
-            guard let lane = lanes[name], lanes.step(of: name, gate, flights, now)?.isStart == true else { continue }
-            ready += lane.upcoming.count
-            if lane.more || ready >= count { return true }
-        }
-        return false
     }
 }

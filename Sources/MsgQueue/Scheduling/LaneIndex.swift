@@ -264,6 +264,29 @@ package struct LaneIndex {
         return .start(conversation: conversation, sequence: head.sequence, hand: .none)
     }
 
+    /// Whether at least so many messages can start now, as far as the index shows; of one conversation or (nil) of all.
+    func hasReady(
+        _ count: Int, in conversation: Name?, _ gate: Gate, _ flights: Flights, queued: Int64, _ now: Moment
+    ) -> Bool {
+        guard queued - Int64(flights.inFlight) >= Int64(count) else { return false }
+        if let conversation { return byName[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
+        guard scanComplete || !gate.maySend(now) else { return true }
+        var found = 0
+        var counted = Set<Name>()
+        for name in ready.conversations where counted.insert(name).inserted {
+            guard let lane = byName[name], step(of: name, gate, flights, now)?.isStart == true else { continue }
+            found += lane.upcoming.count
+            if lane.more || found >= count { return true }
+        }
+        return false
+    }
+
+    /// Whether messages that could start, or that follow those of this batch, are not in it.
+    func hasMore(besides batch: UInt64, _ flights: Flights) -> Bool {
+        func hasMore(_ conversation: Name) -> Bool { byName[conversation].map { $0.more || !$0.upcoming.isEmpty } ?? false }
+        return ready.conversations.contains(where: hasMore) || flights.values.contains { $0.batch == batch && hasMore($0.conversation) }
+    }
+
     /// Whether the batch that is being chosen has a later message of the conversation, which `retryAll` sends before those that were queued.
     private func isOvertaken(_ head: Head, _ lane: Lane, _ gate: Gate, _ flights: Flights) -> Bool {
         guard gate.isStrict, gate.gathering != nil, let last = lane.flight.flatMap({ flights[$0] }) else { return false }

@@ -13,18 +13,18 @@ package struct MessageReasons {
         guard reason == .next else { return (reason, until) }
         if let pace = scheduler.flights.pace, !pace.isOpen(at: now.mono) { return (.rate, now.wall(at: pace.opening(at: now.mono))) }
         // What a person asked for waits for no other message.
-        guard !scheduler.isForced(stored.sequence), !isInRound(stored, conversation) else { return (.next, 0) }
-        return (.next, scheduler.lingerEnd(of: conversation, now).map { now.wall(at: $0) } ?? 0)
+        guard !scheduler.requests.contains(stored.sequence), !isInRound(stored, conversation) else { return (.next, 0) }
+        return (.next, scheduler.linger.end(of: conversation, now).map { now.wall(at: $0) } ?? 0)
     }
 
     private func explainWithoutRate(_ stored: Head, _ conversation: Name, holder: Int64?) -> (reason: Explanation.Reason, until: Int64) {
         let head = withExpectedWaits(stored, conversation)
         let lane = scheduler.lanes[conversation] ?? Lane()
         if let (reason, until) = scheduler.gate.barrier(of: conversation, now) { return (reason, until) }
-        if scheduler.isForced(head.sequence) { return (lane.flight == nil ? .next : .behind, 0) }
+        if scheduler.requests.contains(head.sequence) { return (lane.flight == nil ? .next : .behind, 0) }
         if lane.flight != nil { return (.behind, 0) }
-        if scheduler.isInRound(head, conversation, now) {
-            if let delay = scheduler.round?.delay(of: conversation), delay.until > now.mono, delay.sequence == head.sequence {
+        if let round = scheduler.round, round.sends(head, conversation, scheduler.gate, now) {
+            if let delay = round.delay(of: conversation), delay.until > now.mono, delay.sequence == head.sequence {
                 return (.retrying, now.wall(at: delay.until))
             }
             if holder != nil { return (.behind, 0) }
@@ -44,7 +44,9 @@ package struct MessageReasons {
     }
 
     /// Whether the round sends this message.
-    func isInRound(_ stored: Head, _ conversation: Name) -> Bool { scheduler.isInRound(withExpectedDue(stored), conversation, now) }
+    func isInRound(_ stored: Head, _ conversation: Name) -> Bool {
+        scheduler.round?.sends(withExpectedDue(stored), conversation, scheduler.gate, now) ?? false
+    }
 
     /// The messages of other conversations that go before one that may start now, and the first of them; nil: none do, or only older ones.
     func ahead(of head: Head, _ conversation: Name) -> (ahead: Wait.Ahead, sequence: Int64)? {
@@ -93,7 +95,7 @@ package struct MessageReasons {
 
     /// What happens to the message when the store accepts writes again.
     func afterStorage(_ head: Head, _ conversation: Name) -> Explanation.Reason {
-        if scheduler.isForced(head.sequence) { return .next }
+        if scheduler.requests.contains(head.sequence) { return .next }
         if scheduler.lanes[conversation]?.isDirect(head.sequence) == true { return .next }
         if scheduler.gate.mode != .auto, !scheduler.startsUnasked(head, conversation) { return .person }
         return scheduler.gate.timersRun ? .next : .trigger
@@ -109,7 +111,8 @@ package struct MessageReasons {
         other.flights.pace?.restart(at: now.mono)
         other.gate.holds.disconnected()
         other.gate.holds.endOfflinePause()
-        (other.gate.drains.session, other.lingering) = (nil, nil)
+        other.gate.drains.session = nil
+        other.linger.step()
         other.gate.budget = other.gate.runLimit
         other.lanes.ready.beginBacklog()
         return MessageReasons(other, now)

@@ -23,9 +23,9 @@ package struct QueueReasons {
             let end = now.wall(at: held)
             return Wait(reason: .holding, until: end, after: afterwards, earliest: end)
         }
-        if queued <= 0, scheduler.forced.isEmpty { return Wait(reason: .done) }
+        if queued <= 0, scheduler.requests.isEmpty { return Wait(reason: .done) }
         if scheduler.startWaitsForRate, let wait = rateWait { return wait }
-        if let end = scheduler.lingerEnd(now) { return Wait(reason: .next, until: now.wall(at: end)) }
+        if let end = scheduler.linger.end(now) { return Wait(reason: .next, until: now.wall(at: end)) }
         if hasStart || scheduler.session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
         if scheduler.gate.isMeteredForAll { return Wait(reason: .metered) }

@@ -1,5 +1,5 @@
 /// The messages that one `retryAll` put back. The store marks them with the round's number; this value holds the next few of them.
-struct Round {
+package struct Round {
     /// The maximum length of `picks`.
     static let window = 256
     /// The number of reads in a row without a result, after which the round pauses for other work.
@@ -10,7 +10,7 @@ struct Round {
         let sequence: Int64
     }
 
-    let number: UInt32
+    package let number: UInt32
     /// The last sequence of the round.
     private(set) var through: Int64
     private(set) var picks: [Pick] = []
@@ -67,7 +67,9 @@ struct Round {
     var delayEnd: Int64? { delays.values.lazy.compactMap { $0.values.min() }.min() }
 
     /// Ends the waits that are over, so that these conversations are read again.
-    mutating func endDelays(_ now: Moment) { endDelays { _, _, until in until <= now.mono } }
+    mutating func endDelays(_ now: Moment) {
+        if let end = delayEnd, end <= now.mono { endDelays { _, _, until in until <= now.mono } }
+    }
 
     private mutating func endDelays(where isOver: (Name, Int64, Int64) -> Bool) {
         let before = delays.values.reduce(0) { $0 + $1.count }
@@ -77,16 +79,6 @@ struct Round {
         }
         if delays.values.reduce(0, { $0 + $1.count }) < before { restart() }
     }
-
-    mutating func sought(through sequence: Int64, complete: Bool, _ now: Moment) {
-        soughtThrough = complete ? Int64.max : sequence
-        seeks = picks.isEmpty ? seeks + 1 : 0
-        guard seeks >= Self.seeksInARow else { return }
-        seeks = 0
-        resumesAt = now.mono + 1
-    }
-
-    mutating func add(_ sequence: Int64, _ conversation: Name) { picks.append(Pick(conversation: conversation, sequence: sequence)) }
 
     func hasPick(of conversation: Name) -> Bool { picks.contains { $0.conversation == conversation } }
 
@@ -134,84 +126,70 @@ struct Round {
         returning.formIntersection(retried)
         endDelays { name, _, _ in conversation == nil || name == conversation }
     }
-}
 
-extension Scheduler {
-    /// Adds failed messages that were put back, up to `through`. `first` has the first of each conversation. While online they are sent in
-    /// order, in every mode; messages that were queued before are not part of the round. `number`: 0 if they are not sent.
-    package mutating func putBack(_ first: [Name: Int64], round number: UInt32, through: Int64, _ now: Moment) {
-        for (conversation, sequence) in first { lanes.reload(conversation, from: sequence, gate, now) }
-        guard number != 0, gate.network.isOnline, let from = first.values.min() else { return }
-        if round == nil { round = Round(number, through: through) } else { round?.extend(from: from, through: through) }
-    }
+    // MARK: The next messages
 
-    /// The number of the round in progress, which further messages join.
-    package var roundNumber: UInt32? { round?.number }
-
-    /// The start of the round's first message that may be sent, or a read of more of them.
-    mutating func nextOfRound(_ now: Moment) -> Step? {
-        if let end = round?.delayEnd, end <= now.mono { round?.endDelays(now) }
-        // A drain that is about to end must end first.
-        guard let round, session?.isOpen ?? true else { return nil }
-        if round.isOver {
-            // Their messages may be put back.
-            if !flights.open.contains(where: { $0.hand == .retryAll }) { self.round = nil }
-            return nil
-        }
+    /// The start of the first message that may be sent, or a read of more of them.
+    mutating func next(_ lanes: LaneIndex, _ gate: Gate, _ now: Moment) -> Step? {
         guard !gate.isHeldByReceiver(now) else { return nil }
         var passed = Set<Name>()
-        for pick in round.picks where passed.insert(pick.conversation).inserted {
+        for pick in picks where passed.insert(pick.conversation).inserted {
             if gate.isBlocked(pick.sequence, pick.conversation), let block = gate.blocks[pick.conversation] {
-                self.round?.hold(pick.conversation, behind: block)
-            } else if lanes[pick.conversation].map(gate.isFree) ?? true {
+                hold(pick.conversation, behind: block)
+            } else if lanes[pick.conversation].map({ gate.isFree($0) }) ?? true {
                 return .start(conversation: pick.conversation, sequence: pick.sequence, hand: .retryAll)
             }
         }
-        guard round.needsMore, now.mono >= round.resumesAt else { return nil }
-        return .seek(after: max(round.soughtThrough, gate.pauses.clearedThrough), limit: Self.scanChunk)
+        guard needsMore, now.mono >= resumesAt else { return nil }
+        return .seek(after: max(soughtThrough, gate.pauses.clearedThrough), limit: Scheduler.scanChunk)
     }
 
     /// Whether the round sends this queued message.
-    func isInRound(_ head: Head, _ conversation: Name, _ now: Moment) -> Bool {
-        guard let round, head.round == round.number else { return false }
-        if let delay = round.delay(of: conversation), head.sequence >= delay.sequence { return !gate.isDeferred(head, now) }
-        if round.picks.contains(where: { $0.sequence == head.sequence }) { return true }
-        return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !gate.isDeferred(head, now)
+    func sends(_ head: Head, _ conversation: Name, _ gate: Gate, _ now: Moment) -> Bool {
+        guard head.round == number else { return false }
+        if let delay = delay(of: conversation), head.sequence >= delay.sequence { return !gate.isDeferred(head, now) }
+        if picks.contains(where: { $0.sequence == head.sequence }) { return true }
+        return head.sequence > soughtThrough && !isHeld(conversation) && !gate.isDeferred(head, now)
     }
 
-    /// The first message of the conversation that is known to be sent by the round, if it is before this one.
+    /// The first message of the conversation that is known to be sent, if it is before this one.
     func firstPick(of conversation: Name, before sequence: Int64) -> Int64? {
-        round?.picks.first { $0.conversation == conversation && $0.sequence < sequence }?.sequence
+        picks.first { $0.conversation == conversation && $0.sequence < sequence }?.sequence
     }
 
     /// Takes the queued messages after the last ones read, in order. `complete`: there are no more.
-    package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
-        guard var round else { return }
-        for (conversation, stored) in rows where stored.sequence <= round.through {
-            if flight(of: stored.sequence, in: conversation) != nil || stored.sequence <= gate.pauses.clearedThrough(conversation) {
+    mutating func sought(
+        _ rows: [(conversation: Name, head: Head)], complete: Bool, _ lanes: LaneIndex, _ gate: Gate, _ flights: Flights, _ now: Moment
+    ) {
+        for (conversation, stored) in rows where stored.sequence <= through {
+            let lane = lanes[conversation] ?? Lane()
+            if flights.flight(of: stored.sequence, in: lane) != nil || stored.sequence <= gate.pauses.clearedThrough(conversation) {
                 continue
             }
-            if let delay = round.delay(of: conversation), stored.sequence >= delay.sequence { continue }
-            if round.isHeld(conversation) {
-                if stored.round == round.number { round.noteHeld(conversation) }
+            if let delay = delay(of: conversation), stored.sequence >= delay.sequence { continue }
+            if isHeld(conversation) {
+                if stored.round == number { noteHeld(conversation) }
                 continue
             }
             let head = gate.withMonotonicDue(stored)
             if gate.isDeferred(head, now) { continue }
-            if head.round != round.number {
+            if head.round != number {
                 // In mode auto it is sent first anyway. In other modes it blocks the round only while it waits for its retry.
-                if lanes[conversation]?.approved.contains(head.sequence) == true {
-                    round.holdForRetry(conversation)
+                if lane.approved.contains(head.sequence) {
+                    holdForRetry(conversation)
                 } else if gate.mode == .auto || head.retryWait(now) > 0 {
-                    round.hold(conversation)
+                    hold(conversation)
                 }
-            } else if pausedConversations.contains(conversation) {
-                round.skipPaused(conversation)
+            } else if gate.pauses.conversations.contains(conversation) {
+                skipPaused(conversation)
             } else {
-                round.add(head.sequence, conversation)
+                picks.append(Pick(conversation: conversation, sequence: head.sequence))
             }
         }
-        round.sought(through: rows.last?.head.sequence ?? round.soughtThrough, complete: complete, now)
-        self.round = round
+        soughtThrough = complete ? Int64.max : rows.last?.head.sequence ?? soughtThrough
+        seeks = picks.isEmpty ? seeks + 1 : 0
+        guard seeks >= Self.seeksInARow else { return }
+        seeks = 0
+        resumesAt = now.mono + 1
     }
 }

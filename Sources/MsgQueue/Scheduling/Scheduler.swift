@@ -16,23 +16,13 @@ package struct Scheduler {
     package internal(set) var lanes: LaneIndex
     package internal(set) var chooser: Chooser
     package internal(set) var flights: Flights
-    /// Until when the next batch waits for more messages (monotonic); 0: it does not wait yet.
-    var lingerUntil: Int64 = 0
-    /// Messages with a manual request, in the order of the requests.
-    var forced: [Forced] = []
+    package internal(set) var requests = ManualRequests()
     /// At the last `next` an attempt would have started, but for the rate.
     var startWaitsForRate = false
-    /// At the last `next` a batch would have begun, but it waited for more messages.
-    var lingering: Lingering?
+    package internal(set) var linger = Linger()
     /// The messages that a `retryAll` put back.
-    var round: Round?
+    package internal(set) var round: Round?
     package internal(set) var prompt: PromptState
-
-    struct Forced: Equatable {
-        let conversation: Name
-        let sequence: Int64
-        let hand: Hand
-    }
 
     package init(_ options: Options, _ opening: Opening) {
         gate = Gate(options, opening)
@@ -63,8 +53,6 @@ package struct Scheduler {
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
         lanes[conversation].flatMap { flights.flight(of: sequence, in: $0) }
     }
-
-    package func isForced(_ sequence: Int64) -> Bool { forced.contains { $0.sequence == sequence } }
 
     /// Whether the message starts in every mode, without a drain or an answer: it is sent directly or approved.
     func startsUnasked(_ head: Head, _ conversation: Name) -> Bool {

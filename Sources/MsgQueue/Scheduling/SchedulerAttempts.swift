@@ -2,7 +2,7 @@
 extension Scheduler {
     /// Adds an attempt that was chosen at `now`. `Flights.called` follows.
     package mutating func started(_ flight: Flight, _ now: Moment) {
-        forced.removeAll { $0.sequence == flight.sequence }
+        requests.remove(flight.sequence)
         lanes.reads = 0
         chooser.began(flight)
         round?.remove(flight.sequence, of: flight.conversation)

@@ -32,7 +32,8 @@ extension Scheduler {
     /// Notes whether there is a transport, and the limits of its batches if it takes batches.
     package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {
         if present, !gate.hasTransport { lanes.ready.beginBacklog() }
-        (flights.limits, lingerUntil) = (limits, 0)
+        flights.limits = limits
+        linger.end()
         gate.hasTransport = present
         lanes.scheduleAll(gate, now)
     }

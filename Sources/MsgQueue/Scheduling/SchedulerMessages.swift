@@ -30,7 +30,7 @@ extension Scheduler {
     /// Puts a message into the place of one that it replaced. It has no delay, no manual request and no part in a `retryAll`; a permission
     /// to be sent without a drain belongs to the place.
     package mutating func replaced(by head: Head, _ conversation: Name, goesDirect: Bool, _ now: Moment) {
-        forced.removeAll { $0.sequence == head.sequence }
+        requests.remove(head.sequence)
         let wasPicked = round?.picks.contains { $0.sequence == head.sequence } ?? false
         round?.remove(head.sequence, of: conversation)
         // It is sent before those of the round.
@@ -48,7 +48,7 @@ extension Scheduler {
 
     /// Removes a message that is no longer queued: deleted, failed or sent.
     package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
-        forced.removeAll { $0.sequence == sequence }
+        requests.remove(sequence)
         round?.remove(sequence, of: conversation)
         if lanes[conversation]?.approved.contains(sequence) == true { round?.retryEnded(conversation) }
         lanes.removed(sequence, conversation, gate, now)
@@ -56,7 +56,7 @@ extension Scheduler {
 
     /// Removes all unsent messages of one conversation or of all, except those in flight.
     package mutating func cleared(_ conversation: Name?, _ now: Moment) {
-        forced.removeAll { conversation == nil || $0.conversation == conversation }
+        requests.clear(conversation)
         round?.cleared(conversation)
         lanes.cleared(conversation, gate, now)
     }
@@ -67,16 +67,31 @@ extension Scheduler {
         lanes.networkReturned(at: time)
     }
 
-    // MARK: Manual requests
+    // MARK: The round
 
-    /// Adds a manual request for this message.
-    package mutating func force(_ sequence: Int64, _ conversation: Name, _ hand: Hand) {
-        forced.removeAll { $0.sequence == sequence }
-        forced.append(Forced(conversation: conversation, sequence: sequence, hand: hand))
+    /// Adds failed messages that were put back, up to `through`. `first` has the first of each conversation. While online they are sent in
+    /// order, in every mode; messages that were queued before are not part of the round. `number`: 0 if they are not sent.
+    package mutating func putBack(_ first: [Name: Int64], round number: UInt32, through: Int64, _ now: Moment) {
+        for (conversation, sequence) in first { lanes.reload(conversation, from: sequence, gate, now) }
+        guard number != 0, gate.network.isOnline, let from = first.values.min() else { return }
+        if round == nil { round = Round(number, through: through) } else { round?.extend(from: from, through: through) }
     }
 
-    /// Removes a manual request that ends without an attempt.
-    package mutating func requestEnded(_ sequence: Int64) { forced.removeAll { $0.sequence == sequence } }
+    /// The start of the next message of the round, or a read of more of them.
+    mutating func nextOfRound(_ now: Moment) -> Step? {
+        round?.endDelays(now)
+        // A drain that is about to end must end first.
+        guard let round, session?.isOpen ?? true else { return nil }
+        guard round.isOver else { return self.round?.next(lanes, gate, now) }
+        // Their messages may be put back.
+        if !flights.open.contains(where: { $0.hand == .retryAll }) { self.round = nil }
+        return nil
+    }
+
+    /// Takes the queued messages after the last ones that the round has read, in order. `complete`: there are no more.
+    package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
+        round?.sought(rows, complete: complete, lanes, gate, flights, now)
+    }
 
     // MARK: Reading the store
 

@@ -12,12 +12,7 @@ extension Scheduler {
             let others = [flights.deadline, prompt.expiry].compactMap { $0 }
             return .wait(until: others.reduce(gate.storageRetryAt, min))
         }
-        // There may be many requests, and most of the time none has to end.
-        if !gate.network.isOnline || isPaused || !pausedConversations.isEmpty,
-            let entry = forced.first(where: { !gate.network.isOnline || gate.isPaused($0.conversation) })
-        {
-            return .endUnreachable(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
-        }
+        if let step = requests.unreachable(gate) { return step }
         if let stop = endOfSession(now) { return .finish(stop) }
         if let session, let step = putBackFailed(session) { return step }
         wakeWaiting(now)
@@ -29,19 +24,21 @@ extension Scheduler {
         // What became due may have changed what a standing prompt asks about.
         if let step = prompt.nextCount(gate, flights, isRetrying: isRetrying, changes: lanes.changes, now) { return step }
         if !prompt.isPrepared { return .prepareCount }
-        let linger = lingerUntil > now.mono ? lingerUntil : nil
-        return .wait(until: soonest(now, startWaitsForRate ? flights.pace?.opening(at: now.mono) : linger))
+        return .wait(
+            until: soonest(now, startWaitsForRate ? flights.pace?.opening(at: now.mono) : linger.until.flatMap { $0 > now.mono ? $0 : nil })
+        )
     }
 
     /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned and delays
     /// no read: the end of a drain depends on what is read.
     private mutating func nextAttempt(_ now: Moment, queued: Int64) -> Step? {
-        (startWaitsForRate, lingering) = (false, nil)
+        startWaitsForRate = false
+        linger.step()
         guard gate.mayStart else { return nil }
         let isOpen = flights.pace?.isOpen(at: now.mono) ?? true
         let (taken, slots) = (flights.slotsTaken, flights.slots)
         // Manual requests do not wait for automatic attempts.
-        if taken < slots + Self.manualSlots, let step = nextManual() {
+        if taken < slots + Self.manualSlots, let step = requests.next(lanes) {
             if isOpen { return step }
             startWaitsForRate = true
         }
@@ -51,14 +48,13 @@ extension Scheduler {
             startWaitsForRate = true
         }
         guard let step = chooser.next(&lanes, gate, flights, queued: queued, isOpen: isOpen, now) else {
-            lingerUntil = 0
+            linger.end()
             return nil
         }
         if !step.isStart { return step }
         startWaitsForRate = !isOpen
         guard isOpen else { return nil }
-        lingering = linger(step, queued: queued, now)
-        return lingering == nil ? step : nil
+        return linger.waits(step, lanes, gate, flights, queued: queued, now) ? nil : step
     }
 
     /// Whether `retryAll` sends its messages.
@@ -68,7 +64,7 @@ extension Scheduler {
     private func hasDelayedStart(_ session: DrainQueue.Session, _ now: Moment) -> Bool {
         guard startWaitsForRate else { return false }
         guard let conversation = session.conversation else { return true }
-        if forced.contains(where: { $0.conversation == conversation }) || round?.hasPick(of: conversation) == true { return true }
+        if requests.entries.contains(where: { $0.conversation == conversation }) || round?.hasPick(of: conversation) == true { return true }
         return lanes.step(of: conversation, gate, flights, now) != nil
     }
 
@@ -103,18 +99,6 @@ extension Scheduler {
         guard lanes.scanComplete, !pausedConversations.isEmpty else { return false }
         let held = lanes.byName.filter { $0.value.hasMessages }
         return !held.isEmpty && held.keys.allSatisfy(gate.pauses.isPaused(byName:))
-    }
-
-    /// The next manual request whose conversation is free.
-    private func nextManual() -> Step? {
-        var busy: Name?
-        for entry in forced where entry.conversation != busy {
-            guard lanes[entry.conversation]?.flight != nil else {
-                return .start(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
-            }
-            busy = entry.conversation
-        }
-        return nil
     }
 
     /// Processes times that have passed: the connection is stable, a hold has ended, the periodic trigger, and waiting lanes, which are

@@ -26,7 +26,7 @@ import Testing
                 isHeld.wait()
                 return .sent
             }))
-        func requests() -> Int { engine.context.lock.withLock { engine.context.core.scheduler.forced.count } }
+        func requests() -> Int { engine.context.lock.withLock { engine.context.core.scheduler.requests.count } }
         for message in try engine.list(Filter(limit: 1_000)).dropFirst() { try engine.sendNow(message.id) }
         let before = requests()
         try engine.pause(nil)

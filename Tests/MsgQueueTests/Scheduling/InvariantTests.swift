@@ -28,8 +28,8 @@ import Testing
             ]
         case 6: core.scheduler.gate.pauses.removals["ben"] = Pauses.Removal(isPausedAfterwards: true)
         case 7:
-            let entry = Scheduler.Forced(conversation: "ben", sequence: 4, hand: .sendNow)
-            core.scheduler.forced = [entry, entry]
+            let entry = ManualRequests.Entry(conversation: "ben", sequence: 4, hand: .sendNow)
+            core.scheduler.requests.entries = [entry, entry]
         case 8: core.scheduler.lanes["ana"]?.upcoming.reverse()
         case 9: core.scheduler.lanes["ana"]?.last = 1
         default:

@@ -204,7 +204,7 @@ extension PromiseChecker {
 
     /// Whether a batch that is not full waits for more messages.
     private func waitsForMore(_ until: Int64?, _ simulation: Simulation) throws -> Bool {
-        let end = simulation.scheduler.lingerUntil
+        let end = simulation.scheduler.linger.until ?? 0
         guard let limits = simulation.scheduler.flights.limits, session == nil, end > simulation.now.mono else { return false }
         // The rate may permit an attempt only later.
         guard !simulation.scheduler.startWaitsForRate else { return false }

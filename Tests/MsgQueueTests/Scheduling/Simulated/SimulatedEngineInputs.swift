@@ -53,7 +53,7 @@ extension SimulatedEngine {
         guard scheduler.hasTransport, scheduler.network.isOnline || options.mode == .auto, isReady() else { return [] }
         guard !failed(in: conversation).isEmpty else { return [] }
         rounds += 1
-        return putBack(failed(in: conversation), round: scheduler.roundNumber ?? rounds) ?? []
+        return putBack(failed(in: conversation), round: scheduler.round?.number ?? rounds) ?? []
     }
 
     /// Puts the failed messages back for a drain, except those of some conversations. Returns how many; nil: nothing was changed.
