@@ -185,6 +185,7 @@ final class AttemptRunner {
             writes.perform(effects)
             return nil
         case .start(let start):
+            context.observer?.begins(start)
             try store.begin()
             for change in start.changes { try writes.write(change) }
             let delivery = Delivery(

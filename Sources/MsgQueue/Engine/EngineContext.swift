@@ -1,5 +1,13 @@
 import Glibc
 
+/// Is told of decisions before they are performed, in tests. Called under the engine's lock: it must not call the engine.
+protocol DecisionObserver: AnyObject {
+    /// An attempt is about to be put in flight, after which its beginning is committed.
+    func begins(_ start: Core.Start)
+    /// A fact is about to be written.
+    func records(_ fact: Fact)
+}
+
 /// The state that the parts of an engine share: the store, the core, and the one lock that guards both and the private state of every part.
 final class EngineContext: @unchecked Sendable {
     enum Phase { case open, closing, closed }
@@ -16,6 +24,7 @@ final class EngineContext: @unchecked Sendable {
     private var unchecked = 0
 
     // Under the lock:
+    var observer: (any DecisionObserver)?
     /// The state and the decisions; the parts perform them.
     var core: Core
     var phase = Phase.open

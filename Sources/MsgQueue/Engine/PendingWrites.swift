@@ -60,7 +60,9 @@ final class PendingWrites {
     func perform(_ effects: [Effect]) {
         for effect in effects {
             switch effect {
-            case .record(let fact): record(fact)
+            case .record(let fact):
+                context.observer?.records(fact)
+                record(fact)
             case .notice(let notice): handle(notice)
             }
         }

@@ -8,13 +8,19 @@ package final class SimulatedClock: @unchecked Sendable {
     private var moment: Moment
     private var random: RandomBits
     /// Each opening is a boot of its own, so that times of an earlier opening count by the wall clock.
-    private let boot = Int64.random(in: 1...Int64.max)
+    private let boot: Int64
 
     /// `start` is the wall clock's time, in milliseconds since 1970; `mono` that of the monotonic clock.
     package init(start: Int64, mono: Int64 = SimulatedClock.firstMono, seed: UInt64) {
         moment = Moment(wall: start, mono: mono)
         random = RandomBits(seed: seed)
+        boot = Int64.random(in: 1...Int64.max)
     }
+
+    private init(_ moment: Moment, _ random: RandomBits, boot: Int64) { (self.moment, self.random, self.boot) = (moment, random, boot) }
+
+    /// A clock of the same boot that moves by itself from now on.
+    func copy() -> SimulatedClock { mutex.withLock { SimulatedClock(moment, random, boot: boot) } }
 
     package var now: Moment { mutex.withLock { moment } }
 

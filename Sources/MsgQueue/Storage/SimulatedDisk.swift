@@ -30,11 +30,29 @@ package final class SimulatedDisk {
     /// The sequence numbers of the messages that this commit changed, if it was stored.
     package private(set) var changed: Set<Int64> = []
 
+    /// Is told of the sequence number of each message that is written, also if the transaction is rolled back. It must not use the store.
+    var watcher: ((Int64) -> Void)?
+
     private var image: [UInt8]?
+    /// The connection of the process.
+    private var handle: OpaquePointer?
     private var writes: Set<Write> = []
     private var rows: Set<Int64> = []
 
     package init() {}
+
+    /// A disk with these bytes of a store.
+    init(image: [UInt8]) { self.image = image }
+
+    /// The bytes of the store that are committed.
+    var bytes: [UInt8] { handle.flatMap(Self.read) ?? image ?? [] }
+
+    private static func read(_ handle: OpaquePointer) -> [UInt8]? {
+        var size: sqlite3_int64 = 0
+        guard let bytes = sqlite3_serialize(handle, "main", &size, 0) else { return nil }
+        defer { sqlite3_free(bytes) }
+        return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
+    }
 
     private static let empty = Result { () throws(QueueError) in try StoreCreation.image(usesLog: false) }
 
@@ -57,11 +75,8 @@ package final class SimulatedDisk {
     /// The process ends, with what its connection has stored.
     func end(_ handle: OpaquePointer, isStored: Bool) {
         guard !isDown else { return }
-        var size: sqlite3_int64 = 0
-        if let bytes = sqlite3_serialize(handle, "main", &size, 0) {
-            image = Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
-            sqlite3_free(bytes)
-        }
+        if let bytes = Self.read(handle) { image = bytes }
+        self.handle = nil
         (isDown, self.isStored) = (true, isStored)
         changed = isStored ? rows : []
     }
@@ -77,6 +92,7 @@ package final class SimulatedDisk {
         let (size, flags) = (Int64(bytes.count), UInt32(SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE))
         let code = sqlite3_deserialize(handle, "main", copy, size, size, flags)
         guard code == SQLITE_OK else { throw QueueError(.storage, "a store in memory cannot be loaded (SQLite \(code))") }
+        self.handle = handle
         sqlite3_update_hook(
             handle,
             { context, operation, _, table, row in
@@ -88,6 +104,8 @@ package final class SimulatedDisk {
     private func note(_ operation: Int32, _ table: String, _ row: Int64) {
         let name = operation == SQLITE_INSERT ? "insert" : operation == SQLITE_DELETE ? "delete" : "update"
         writes.insert(Write(table: table, operation: name))
-        if table == "message" { rows.insert(row) }
+        guard table == "message" else { return }
+        rows.insert(row)
+        watcher?(row)
     }
 }

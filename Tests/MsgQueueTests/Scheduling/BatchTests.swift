@@ -7,16 +7,16 @@ import Testing
     private func simulation(
         _ mode: Mode = .auto, maxInFlight: Int = 1, backoff: Backoff = .automatic, _ options: (inout Options) -> Void = { _ in },
         _ limit: (inout BatchLimits) -> Void = { _ in }
-    ) -> Simulation {
+    ) throws -> Simulation {
         var limits = BatchLimits()
         limit(&limits)
         var chosen = Options(mode: mode, backoff: backoff, maxInFlight: maxInFlight)
         options(&chosen)
-        return Simulation(chosen, batches: limits)
+        return try Simulation(chosen, batches: limits)
     }
 
     @Test func B1_messages_are_chosen_in_the_order_in_which_they_would_be_sent() throws {
-        let simulation = simulation {
+        let simulation = try simulation {
             $0.liveShare = 0
         } _: {
             $0.maxMessages = 4
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func F1_F2_live_messages_and_priorities_keep_their_share_within_a_batch() throws {
-        let simulation = simulation()
+        let simulation = try simulation()
         simulation.preload(["a", "b", "c", "d"])
         simulation.enqueue("live") { $0.priority = 5 }
         simulation.enqueue("live")
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func B1_max_batches_limits_the_batches_in_flight() throws {
-        let simulation = simulation(maxInFlight: 1) {
+        let simulation = try simulation(maxInFlight: 1) {
             $0.liveShare = 0
         } _: {
             ($0.maxMessages, $0.maxBatches) = (2, 2)
@@ -58,7 +58,7 @@ import Testing
 
     @Test(arguments: [(0, 4), (60_000, 1)])
     func B1_F4_a_ramp_limits_the_batches_in_flight(rampUp: Int64, batches: Int) throws {
-        let simulation = simulation {
+        let simulation = try simulation {
             ($0.maxInFlight, $0.ratePerSecond, $0.rateBurst, $0.rampUp) = (8, 1_000, 100, rampUp)
         } _: {
             ($0.maxMessages, $0.maxBatches) = (1, 4)
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test func B1_a_conversation_longer_than_its_window_fills_a_batch() throws {
-        let simulation = simulation()
+        let simulation = try simulation()
         simulation.preload(Array(repeating: "ana", count: 130))
         try simulation.settle()
         #expect(simulation.inFlight == Array(1...100))
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test func B1_nothing_is_sent_before_what_failed_before_it() throws {
-        let simulation = simulation(backoff: .ladder([1_000]))
+        let simulation = try simulation(backoff: .ladder([1_000]))
         simulation.preload(Array(repeating: "ana", count: 5) + ["ben"])
         try simulation.settle()
         try simulation.answer(1, .sent)
@@ -97,19 +97,19 @@ import Testing
         simulation.advance(1_000)
         try simulation.settle()
         #expect(simulation.inFlight == [2, 3, 4])
-        #expect(simulation.store[3]?.progress.attempts == 0 && simulation.store[3]?.progress.retriesUsed == 0)
+        #expect(simulation.row(3)?.progress.attempts == 0 && simulation.row(3)?.progress.retriesUsed == 0)
     }
 
     /// In relaxed order a message falls due while others behind it are chosen.
     @Test func B1_the_messages_of_a_conversation_are_in_order_also_if_one_falls_due_meanwhile() throws {
-        let simulation = simulation(backoff: .ladder([100])) { $0.strictOrder = false }
+        let simulation = try simulation(backoff: .ladder([100])) { $0.strictOrder = false }
         simulation.enqueue("ana")
         try simulation.settle()
         try simulation.answer(1, .retry(.server))
         simulation.pause("ana")
         simulation.enqueue("ana", count: 5)
         simulation.advance(80)
-        simulation.engine.workTime = { 10 }
+        simulation.workTime = { 10 }
         simulation.resume("ana")
         try simulation.settle()
         #expect(simulation.starts == [1, 2, 3, 1, 4, 5, 6], "it fell due after two others were chosen")
@@ -118,21 +118,21 @@ import Testing
 
     /// The receiver sees a batch when the transport is called: the time that passes before adds to no batch.
     @Test func F3_B1_a_batch_has_at_most_the_burst_however_long_its_choice_takes() throws {
-        let simulation = simulation {
+        let simulation = try simulation {
             ($0.ratePerSecond, $0.rateBurst) = (1_000, 10)
         } _: {
             ($0.maxMessages, $0.maxBatches) = (100, 2)
         }
         simulation.preload(Array(repeating: "ana", count: 30))
         simulation.advance(5_000)
-        simulation.engine.workTime = { 7 }
+        simulation.workTime = { 7 }
         try simulation.settle()
         #expect(simulation.inFlight.count == 10)
     }
 
     @Test(arguments: [Mode.auto, .manual])
     func A11_a_direct_message_waits_in_the_background_as_in_the_foreground(mode: Mode) throws {
-        let simulation = simulation(mode)
+        let simulation = try simulation(mode)
         simulation.goOnline()
         simulation.advance(1_000)
         try simulation.settle()
@@ -155,7 +155,7 @@ import Testing
     }
 
     @Test func R14_B1_the_skipped_messages_of_a_retry_all_wait_each_for_their_own_second() throws {
-        let simulation = simulation(.manual) {
+        let simulation = try simulation(.manual) {
             _ in
         } _: {
             $0.maxMessages = 2
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test func B1_a_skipped_message_is_tried_again_at_once_only_after_progress() throws {
-        let simulation = simulation()
+        let simulation = try simulation()
         simulation.preload(["ana", "ben"])
         try simulation.settle()
         try simulation.answer(1, .skipped)
@@ -202,7 +202,7 @@ import Testing
 
     @Test(arguments: [Mode.manual, .ask])
     func B1_skipped_direct_messages_are_still_sent_directly(mode: Mode) throws {
-        let simulation = simulation(mode)
+        let simulation = try simulation(mode)
         simulation.enqueue("ana", count: 3)
         try simulation.settle()
         #expect(simulation.inFlight == [1, 2, 3])
@@ -215,7 +215,7 @@ import Testing
     }
 
     @Test func M8_skipped_messages_use_up_no_part_of_a_drain() throws {
-        let simulation = simulation(.manual) { $0.direct = false }
+        let simulation = try simulation(.manual) { $0.direct = false }
         simulation.preload(["ana", "ben", "eva"])
         simulation.drain(batch: 2)
         try simulation.settle()
@@ -224,12 +224,12 @@ import Testing
         try simulation.answer(2, .skipped)
         try simulation.run()
         #expect(simulation.reports.map(\.sent) == [2] && simulation.reports.first?.stop == .batch)
-        #expect(simulation.store.queued == [3])
+        #expect(simulation.queued == [3])
     }
 
     @Test(arguments: [Mode.manual, .auto])
     func R14_skipped_messages_of_retry_all_are_sent(mode: Mode) throws {
-        let simulation = simulation(mode, backoff: .ladder([])) { $0.direct = false }
+        let simulation = try simulation(mode, backoff: .ladder([])) { $0.direct = false }
         simulation.preload(["ana", "ana", "ben"])
         if mode == .manual { simulation.drain() }
         try simulation.run { _ in .reject() }
@@ -242,12 +242,12 @@ import Testing
         try simulation.settle()
         #expect(simulation.inFlight == [2, 3])
         try simulation.run()
-        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.queued.isEmpty)
     }
 
     @Test(arguments: [Mode.manual, .ask, .auto])
     func R14_B1_skipped_messages_of_retry_all_wait_while_nothing_else_ends(mode: Mode) throws {
-        let simulation = simulation(mode, backoff: .ladder([])) { $0.direct = false }
+        let simulation = try simulation(mode, backoff: .ladder([])) { $0.direct = false }
         simulation.preload(["ana", "ana", "ben"])
         if mode != .auto { simulation.drain() }
         try simulation.run { _ in .reject() }
@@ -270,11 +270,11 @@ import Testing
         #expect(simulation.inFlight.isEmpty, "they ended before the other one")
         simulation.advance(1_000)
         try simulation.run()
-        #expect(simulation.store.queued.isEmpty && simulation.scheduler.round == nil)
+        #expect(simulation.queued.isEmpty && simulation.scheduler.round == nil)
     }
 
     @Test func X1_a_skip_after_a_failure_is_the_reason_while_it_lasts_longer() throws {
-        let simulation = simulation(backoff: .ladder([2_000]))
+        let simulation = try simulation(backoff: .ladder([2_000]))
         simulation.preload(["ana"])
         try simulation.settle()
         try simulation.answer(1, .retry())
@@ -285,48 +285,50 @@ import Testing
         try simulation.answer(1, .skipped)
         try simulation.settle()
         #expect(simulation.text(of: 1) == "The transport skipped it, so that it was not tried. It is tried in 1 s.")
-        #expect(simulation.store[1]?.progress.attempts == 1 && simulation.store[1]?.progress.retriesUsed == 1)
+        #expect(simulation.row(1)?.progress.attempts == 1 && simulation.row(1)?.progress.retriesUsed == 1)
     }
 
     @Test(arguments: [Mode.auto, .ask, .manual])
     func R3_a_skipped_retry_leaves_the_message_as_it_was(mode: Mode) throws {
-        let simulation = simulation(mode, backoff: .ladder([]))
+        let simulation = try simulation(mode, backoff: .ladder([]))
         simulation.enqueue("ana", count: 2)
         try simulation.settle()
         try simulation.answer(1, .reject())
         try simulation.answer(2, .sent)
-        let before = simulation.store[1]?.progress
+        let before = simulation.row(1)?.progress
         #expect(before?.status == .failed && before?.attempts == 1)
         simulation.retry(1)
         try simulation.settle()
         #expect(simulation.inFlight == [1])
         try simulation.answer(1, .skipped)
         try simulation.settle()
-        #expect(simulation.store[1]?.progress == before)
+        #expect(simulation.row(1)?.progress == before)
         #expect(simulation.core.statistics.snapshot(simulation.now).attempts == 2)
     }
 
     @Test(arguments: [Mode.auto, .manual])
     func B1_Q6_a_skipped_send_now_leaves_the_message_in_its_place(mode: Mode) throws {
-        let simulation = simulation(mode) { $0.direct = false }
+        let simulation = try simulation(mode) { $0.direct = false }
         simulation.preload(["ana", "ana"])
-        let before = simulation.store[2]?.progress
+        let before = simulation.row(2)?.progress
         simulation.sendNow(2)
         try simulation.settle()
         #expect(simulation.inFlight == [2])
         try simulation.answer(2, .skipped)
         try simulation.settle()
-        #expect(simulation.store[2]?.progress == before)
+        #expect(simulation.row(2)?.progress == before)
         if mode == .manual {
             #expect(simulation.inFlight.isEmpty)
             simulation.drain()
         }
         try simulation.run()
+        simulation.advance(1_000)
+        try simulation.run()
         #expect(simulation.starts == [2, 1, 2])
     }
 
     @Test func B1_X3_messages_of_an_interrupted_batch_are_sent_one_by_one() throws {
-        let simulation = simulation()
+        let simulation = try simulation()
         simulation.preload(["ana", "ben", "ana"])
         try simulation.settle()
         #expect(simulation.inFlight == [1, 2, 3])
@@ -342,11 +344,11 @@ import Testing
         }
         for sequence in 1...3 as ClosedRange<Int64> { #expect(calls.contains([sequence])) }
         #expect(calls.contains { $0.count > 1 })
-        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.queued.isEmpty)
     }
 
     @Test func B1_X3_messages_of_an_interrupted_batch_stay_single_after_further_crashes() throws {
-        let simulation = simulation()
+        let simulation = try simulation()
         simulation.preload(["ana", "ben", "eva"])
         try simulation.settle()
         #expect(simulation.inFlight == [1, 2, 3])
@@ -371,7 +373,7 @@ import Testing
     }
 
     @Test func B1_X3_a_message_that_was_tried_since_the_crash_is_batched_again() throws {
-        let simulation = simulation(backoff: .ladder([1_000, 1_000, 1_000]))
+        let simulation = try simulation(backoff: .ladder([1_000, 1_000, 1_000]))
         simulation.preload(["ana", "ben"])
         try simulation.settle()
         simulation.restart()
@@ -388,7 +390,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .manual])
     func B1_X3_messages_held_after_a_crash_are_retried_one_by_one(mode: Mode) throws {
-        let simulation = simulation(mode) {
+        let simulation = try simulation(mode) {
             $0.holdInterrupted = true
             $0.direct = false
         }
@@ -409,7 +411,7 @@ import Testing
 
     @Test(arguments: [1, 2, 100])
     func B1_Q20_the_queue_says_that_the_transport_skipped_the_next_message(count: Int) throws {
-        let simulation = simulation(backoff: .ladder([5_000]))
+        let simulation = try simulation(backoff: .ladder([5_000]))
         simulation.preload(["ben"])
         try simulation.settle()
         try simulation.answer(1, .retry(.server))
@@ -422,19 +424,19 @@ import Testing
         #expect(simulation.inFlight.isEmpty)
         func text() -> String {
             let reasons = QueueReasons(simulation.scheduler, simulation.now)
-            var wait = reasons.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart)
-            let sample = QueueSample(simulation.store.queued(after: 0, limit: QueueSample.limit))
+            var wait = reasons.wait(queued: Int64(simulation.queued.count), hasStart: simulation.hasStart)
+            let sample = QueueSample(simulation.queued(after: 0, limit: QueueSample.limit))
             if reasons.needsSample(wait) { wait = reasons.wait(wait, sample) }
             return Words.queue(wait, BannerFacts(), now: simulation.now.wall)
         }
         #expect(text() == "The transport skipped the next message, so that it was not tried. It is tried in 1 s.")
-        for sequence in simulation.store.queued where sequence != 1 { simulation.delete(sequence) }
+        for sequence in simulation.queued where sequence != 1 { simulation.delete(sequence) }
         try simulation.settle()
         #expect(text() == "The last attempt failed. The next one is in 3 s.")
     }
 
     @Test func B1_a_hung_batch_uses_no_slot() throws {
-        let simulation = simulation { $0.attemptTimeout = 1_000 }
+        let simulation = try simulation { $0.attemptTimeout = 1_000 }
         simulation.answersInCall = true
         simulation.preload(Array(repeating: "ana", count: 30))
         try simulation.settle()
@@ -447,7 +449,7 @@ import Testing
     }
 
     @Test func B1_a_batch_waits_for_more_messages_and_not_when_it_is_full() throws {
-        let simulation = simulation { _ in
+        let simulation = try simulation { _ in
         } _: {
             ($0.maxMessages, $0.linger) = (3, 200)
         }
@@ -473,7 +475,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func B1_messages_that_do_not_fit_into_a_batch_do_not_wait_twice(isSingle: Bool) throws {
-        let simulation = simulation { _ in
+        let simulation = try simulation { _ in
         } _: {
             ($0.linger, $0.singleConversation) = (200, isSingle)
             if !isSingle { $0.maxBytes = 1 }
@@ -491,7 +493,7 @@ import Testing
     }
 
     @Test func F3_the_rate_counts_the_messages_of_a_batch() throws {
-        let simulation = simulation { ($0.ratePerSecond, $0.rateBurst) = (10, 3) }
+        let simulation = try simulation { ($0.ratePerSecond, $0.rateBurst) = (10, 3) }
         simulation.preload(Array(repeating: "ana", count: 10))
         simulation.advance(1_000)
         try simulation.settle()
@@ -505,7 +507,7 @@ import Testing
     }
 
     @Test func B1_a_rejected_beginning_leaves_the_batch_as_it_was() throws {
-        let simulation = simulation { ($0.ratePerSecond, $0.rateBurst) = (1, 5) }
+        let simulation = try simulation { ($0.ratePerSecond, $0.rateBurst) = (1, 5) }
         simulation.preload(["ana", "ana", "ben"])
         simulation.advance(5_000)
         simulation.breakStore()

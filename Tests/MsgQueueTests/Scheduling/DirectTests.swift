@@ -5,7 +5,7 @@ import Testing
 @Suite struct DirectTests {
     @Test(arguments: [Mode.auto, .ask, .manual])
     func M2_Q16_a_message_enqueued_while_online_is_sent_at_once_in_every_mode(mode: Mode) throws {
-        let simulation = Simulation(mode)
+        let simulation = try Simulation(mode)
         try simulation.settle()
         simulation.enqueue("a")
         try simulation.settle()
@@ -14,7 +14,7 @@ import Testing
 
     @Test(arguments: [Mode.ask, .manual])
     func M2_without_direct_only_drains_send(mode: Mode) throws {
-        let simulation = Simulation(mode, direct: false)
+        let simulation = try Simulation(mode, direct: false)
         simulation.enqueue("a")
         try simulation.settle()
         #expect(simulation.starts.isEmpty)
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test func Q16_messages_that_wait_for_an_unmetered_link_are_all_still_sent_directly() throws {
-        let simulation = Simulation(.manual) { $0.unmeteredOnly = true }
+        let simulation = try Simulation(.manual) { $0.unmeteredOnly = true }
         simulation.goOnline(metered: true)
         simulation.enqueue("a", count: 2)
         simulation.enqueue("a")
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func M2_messages_enqueued_quickly_in_one_conversation_are_sent_one_at_a_time() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
         simulation.enqueue("a")
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func M2_also_when_they_exceed_the_window() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
         for _ in 0..<60 { simulation.enqueue("a") }
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func M2_a_batch_enqueued_while_online_is_sent_completely() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue(["a", "b", "a", "b", "a"])
         try simulation.run()
         #expect(simulation.starts.sorted() == [1, 2, 3, 4, 5])
@@ -66,7 +66,7 @@ import Testing
 
     @Test(arguments: [Mode.ask, .manual])
     func M2_a_message_behind_a_backlog_is_not_sent_at_once(mode: Mode) throws {
-        let simulation = Simulation(mode)
+        let simulation = try Simulation(mode)
         simulation.preload(["a", "b"])
         simulation.enqueue(["a", "c"])
         try simulation.run()
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test func M2_in_manual_mode_a_failure_is_final_at_once_and_the_next_message_is_sent() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
         simulation.enqueue("a")
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func M2_a_retryable_failure_leaves_the_message_queued_and_blocks_those_behind_it() throws {
-        let simulation = Simulation(.manual, backoff: .ladder([100]))
+        let simulation = try Simulation(.manual, backoff: .ladder([100]))
         simulation.enqueue("a")
         try simulation.settle()
         simulation.enqueue("a")
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test func M2_direct_messages_become_backlog_when_the_link_is_lost() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
         simulation.enqueue("a")
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func M2_a_message_enqueued_offline_is_not_sent_at_once() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.goOffline()
         simulation.enqueue("a")
         try simulation.settle()
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test func M2_a_message_sent_on_demand_does_not_use_the_permission_of_earlier_ones() throws {
-        let simulation = Simulation(.manual, backoff: .ladder([100]))
+        let simulation = try Simulation(.manual, backoff: .ladder([100]))
         simulation.enqueue("a")
         try simulation.settle()
         simulation.enqueue("a", count: 2)
@@ -139,7 +139,7 @@ import Testing
     }
 
     @Test func M2_a_direct_message_does_not_start_the_backlog() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
         simulation.enqueue("a")
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test func M2_a_direct_message_is_sent_although_a_drain_has_not_read_its_row() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload((0..<600).map { Name("c\($0 % 7)") })
         simulation.drain()
         try simulation.settle()

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct DrainTests {
     @Test func Q7_a_drain_sends_everything_and_reports() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.preload(Array(repeating: "a", count: 3) + Array(repeating: "b", count: 3))
         try simulation.settle()
         #expect(simulation.starts.isEmpty, "in manual mode nothing is sent automatically")
@@ -15,14 +15,14 @@ import Testing
     }
 
     @Test func Q7_a_drain_of_nothing_ends_at_once() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.drain()
         try simulation.settle()
         #expect(simulation.reports == [Report(stop: .empty)])
     }
 
     @Test func A6_a_second_request_joins_the_first() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a", "b"])
         #expect(simulation.drain())
         try simulation.settle()
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func M8_a_batch_ends_the_drain_and_the_next_continues() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload((0..<12).map { $0 % 2 == 0 ? "a" : "b" })
         for expected in [5, 5, 2] {
             simulation.drain(batch: 5)
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func M8_a_batch_counts_attempts_not_successes() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a", "b", "c"])
         simulation.drain(batch: 2)
         try simulation.run { $0 == 1 ? .reject() : .sent }
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test func M8_a_drain_without_a_batch_uses_the_option() throws {
-        let simulation = Simulation(.manual) { $0.drainBatch = 2 }
+        let simulation = try Simulation(.manual) { $0.drainBatch = 2 }
         simulation.preload(["a", "a", "a"])
         simulation.drain()
         try simulation.run()
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func Q18_a_message_queued_for_a_retry_ends_the_drain_as_waiting() throws {
-        let simulation = Simulation(.manual, backoff: .ladder([1_000]))
+        let simulation = try Simulation(.manual, backoff: .ladder([1_000]))
         simulation.preload(["a", "a", "b"])
         simulation.drain()
         try simulation.run { $0 == 1 ? .retry() : .sent }
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func M11_an_offline_outcome_stops_the_drain_and_uses_up_no_retry() throws {
-        let simulation = Simulation(.manual, maxInFlight: 2)
+        let simulation = try Simulation(.manual, maxInFlight: 2)
         simulation.preload(["a", "b", "c"])
         simulation.drain()
         try simulation.settle()
@@ -90,12 +90,12 @@ import Testing
         try simulation.settle()
         #expect(simulation.reports == [Report(stop: .offline, sent: 1, remaining: 2)])
         #expect(simulation.starts == [1, 2])
-        #expect(simulation.store[1]?.progress.attempts == 0)
-        #expect(simulation.store[1]?.progress.retriesUsed == 0)
+        #expect(simulation.row(1)?.progress.attempts == 0)
+        #expect(simulation.row(1)?.progress.retriesUsed == 0)
     }
 
     @Test func M11_a_drain_while_offline_ends_at_once() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a"])
         simulation.goOffline()
         simulation.drain()
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func M11_losing_the_link_ends_the_drain_and_attempts_in_progress_may_succeed() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a", "a"])
         simulation.drain()
         try simulation.settle()
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func Q19_a_drain_of_only_paused_conversations_stops_as_paused() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.enqueue("a", count: 20)
         simulation.pause("a")
         simulation.drain()
@@ -146,7 +146,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .ask, .manual])
     func Q19_a_drain_of_one_conversation_sends_and_counts_only_that(mode: Mode) throws {
-        let simulation = Simulation(mode, direct: false) { $0.sendInBackground = false }
+        let simulation = try Simulation(mode, direct: false) { $0.sendInBackground = false }
         simulation.setBackground(true)
         simulation.preload((0..<40).map { $0 % 2 == 0 ? "a" : "b" })
         simulation.drain("b")
@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test func Q19_a_drain_of_another_scope_begins_after_the_current_one() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.preload(["a", "b", "c", "a", "b"])
         #expect(simulation.drain("b"))
         try simulation.settle()
@@ -175,7 +175,7 @@ import Testing
     }
 
     @Test func Q19_a_drain_of_one_conversation_waits_for_a_slot_and_not_for_others() throws {
-        let simulation = Simulation(.manual, direct: false, maxInFlight: 1)
+        let simulation = try Simulation(.manual, direct: false, maxInFlight: 1)
         simulation.preload(["a", "b"])
         simulation.sendNow(1)
         try simulation.settle()
@@ -188,7 +188,7 @@ import Testing
     }
 
     @Test func Q19_a_drain_of_one_conversation_includes_messages_enqueued_meanwhile() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.preload(["a", "b"])
         simulation.drain("a")
         try simulation.settle()
@@ -199,7 +199,7 @@ import Testing
     }
 
     @Test func Q19_a_drain_of_one_conversation_stops_as_paused_or_waiting() throws {
-        let simulation = Simulation(.manual, direct: false, backoff: .ladder([1_000]))
+        let simulation = try Simulation(.manual, direct: false, backoff: .ladder([1_000]))
         simulation.preload(["a", "b"])
         simulation.pause("a")
         simulation.drain("a")
@@ -214,7 +214,7 @@ import Testing
     }
 
     @Test func Q19_a_drain_of_one_conversation_does_not_answer_the_prompt() throws {
-        let simulation = Simulation(.ask, direct: false)
+        let simulation = try Simulation(.ask, direct: false)
         simulation.preload(["a", "b"])
         try simulation.settle()
         #expect(simulation.count(.prompt) == 1)
@@ -230,7 +230,7 @@ import Testing
     // MARK: Retries and batches
 
     @Test func M12_due_retries_need_no_trigger_and_do_not_count_against_the_batch() throws {
-        let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 5 }
+        let simulation = try Simulation(.auto, direct: false) { $0.drainBatch = 5 }
         simulation.enqueue(["a", "b", "c", "d"])
         try simulation.run { _ in .retry(.server) }
         for _ in 0..<20 {
@@ -245,7 +245,7 @@ import Testing
     }
 
     @Test func M12_a_drains_batch_does_not_count_due_retries() throws {
-        let simulation = Simulation(.manual, backoff: .ladder([1_000]))
+        let simulation = try Simulation(.manual, backoff: .ladder([1_000]))
         simulation.preload(["a", "b", "c", "d", "e", "f"])
         simulation.drain(batch: 2)
         try simulation.run { _ in .retry() }
@@ -257,7 +257,7 @@ import Testing
     }
 
     @Test func M12_in_mode_ask_a_failure_is_final_at_once_and_the_others_are_sent() throws {
-        let simulation = Simulation(.ask, direct: false)
+        let simulation = try Simulation(.ask, direct: false)
         simulation.preload(Array(repeating: "a", count: 5))
         simulation.drain()
         try simulation.run { $0 == 1 ? .retry() : .sent }
@@ -266,7 +266,7 @@ import Testing
 
     @Test(arguments: [true, false], ["drain", "send now", "retry all"])
     func M12_a_ladder_in_mode_ask_runs_by_itself_however_the_attempt_began(isStrict: Bool, way: String) throws {
-        let simulation = Simulation(.ask, direct: false, backoff: .ladder([300, 300])) { $0.strictOrder = isStrict }
+        let simulation = try Simulation(.ask, direct: false, backoff: .ladder([300, 300])) { $0.strictOrder = isStrict }
         simulation.preload(["a"])
         if way == "retry all" {
             simulation.drain()
@@ -288,7 +288,7 @@ import Testing
 
     @Test(arguments: [nil, "a"] as [Name?])
     func M12_in_mode_ask_messages_behind_a_retry_follow_it(scope: Name?) throws {
-        let simulation = Simulation(.ask, direct: false, backoff: .ladder([200]))
+        let simulation = try Simulation(.ask, direct: false, backoff: .ladder([200]))
         simulation.preload(Array(repeating: "a", count: 40))
         simulation.drain(scope)
         try simulation.run { $0 == 1 ? .retry(.server) : .sent }
@@ -297,11 +297,11 @@ import Testing
         simulation.advance(200)
         try simulation.run()
         #expect(simulation.starts == [1] + Array(1...40))
-        #expect(simulation.store.queued == [41], "it was enqueued after the drain")
+        #expect(simulation.queued == [41], "it was enqueued after the drain")
     }
 
     @Test func Q7_a_drain_ends_at_its_timeout_with_its_report_so_far() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a", "a"])
         simulation.drain(timeout: 1_000)
         try simulation.settle()
@@ -314,16 +314,15 @@ import Testing
     }
 
     @Test func Q7_the_longest_timeout_works() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a"])
-        simulation.checker.session = nil
         let drain = simulation.scheduler.drain(batch: 0, timeout: .max, simulation.now)
         #expect(drain.begins)
         #expect(simulation.scheduler.session?.deadline == .max)
     }
 
     @Test func Q18_the_report_includes_calls_on_demand_during_the_drain() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a", "a"])
         simulation.drain()
         try simulation.settle()
@@ -333,7 +332,7 @@ import Testing
     }
 
     @Test func close_ends_the_drain_and_starts_nothing_more() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload(["a", "a"])
         simulation.drain()
         try simulation.settle()
@@ -346,7 +345,7 @@ import Testing
     }
 
     @Test func Q12_a_store_that_refuses_writes_ends_the_drain_and_delays_further_attempts() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload(["a", "a"])
         simulation.drain()
         simulation.breakStore()
@@ -363,7 +362,7 @@ import Testing
     }
 
     @Test func Q12_the_scheduler_does_not_spin_while_the_store_refuses_writes() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([100]))
+        let simulation = try Simulation(.auto, backoff: .ladder([100]))
         simulation.preload(["a", "b"])
         try simulation.settle()
         try simulation.answer(1, .retry())
@@ -373,6 +372,6 @@ import Testing
         // Message 1 falls due while the store refuses writes.
         simulation.advance(150)
         try simulation.settle()
-        #expect(simulation.deadline == simulation.storageUntil)
+        #expect(simulation.deadline == simulation.scheduler.storageRetryAt)
     }
 }

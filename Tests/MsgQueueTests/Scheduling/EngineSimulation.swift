@@ -3,26 +3,28 @@
 /// The engine itself over a store in memory, in virtual time. A test makes each input and answers each attempt; nothing else happens.
 ///
 /// Its messages have the ids `m1`, `m2` and so on, by their sequences.
-final class EngineSimulation {
+class EngineSimulation {
     let options: Options
     /// The limits of a batch transport; nil: a transport for single messages.
-    private let limits: BatchLimits?
-    private var clock: SimulatedClock
-    private let disk = SimulatedDisk()
-    private var process: SimulatedProcess
-    private var ended: [SimulatedProcess] = []
-    private var hasTransport: Bool
+    let limits: BatchLimits?
+    private(set) var clock: SimulatedClock
+    let disk: SimulatedDisk
+    private(set) var process: SimulatedProcess
+    private(set) var hasTransport: Bool
     /// The calls of the transport hang until `answer` or `returnCall`. Otherwise they return and leave their attempts pending.
     var answersInCall = false
     private var hangingCalls: [CallQueue.Call] = []
     private var network: Network?
-    private let journal: Journal
+    let journal: SimulationJournal
     /// An unexpected error of a call, which the next `settle` throws.
-    private var failure: (any Error)?
+    var failure: (any Error)?
     /// The ids of the messages by their sequences.
     private var ids: [Int64: String] = [:]
     /// The number of messages enqueued with a key.
     private var keyed = 0
+    /// How long the read of a message that is about to be sent takes, in milliseconds.
+    var workTime: () -> Int64 = { 0 }
+    private(set) var storeIsBroken = false
 
     init(_ options: Options = Options(), hasTransport: Bool = true, batches: BatchLimits? = nil) throws {
         self.options = options
@@ -30,39 +32,105 @@ final class EngineSimulation {
         limits = batches
         let clock = SimulatedClock(start: 1_700_000_000_000, seed: 1)
         self.clock = clock
-        journal = Journal(options, clock)
+        disk = SimulatedDisk()
+        journal = SimulationJournal(options, clock)
         process = try SimulatedProcess(options, clock, disk)
         try begin()
+    }
+
+    /// A copy, in which a test tries what happens next. The calls that are being made never return, and nobody waits for a drain.
+    init(copyOf other: EngineSimulation) throws {
+        (options, limits, hasTransport, network) = (other.options, other.limits, other.hasTransport, other.network)
+        (ids, keyed, storeIsBroken) = (other.ids, other.keyed, other.storeIsBroken)
+        clock = other.clock.copy()
+        disk = SimulatedDisk(image: try StoreImage.without(other.flights.map(\.sequence), other.disk.bytes))
+        journal = SimulationJournal(options, clock)
+        process = try SimulatedProcess(options, clock, disk)
+        observe()
+        try context.lock.withLock { () throws(QueueError) in
+            try context.store.begin()
+            for flight in other.flights {
+                try context.store.attempts.begin(attempt: flight.number, of: flight.sequence, at: flight.startedAt.wall)
+            }
+            try context.store.commit(durable: false)
+            if hasTransport { _ = engine.attempts.setTransport(registration) }
+            context.core = other.core
+            // The sums that a prompt needs are not in the store.
+            let count = PromptCount(context)
+            if context.core.scheduler.prompt.isPrepared, options.mode == .ask { while try !count.prepare(now) {} }
+        }
     }
 
     convenience init(
         _ mode: Mode, direct: Bool = true, backoff: Backoff = .automatic, maxInFlight: Int = 1, _ change: (inout Options) -> Void = { _ in }
     ) throws {
+        try self.init(Self.options(mode, direct, backoff, maxInFlight, change))
+    }
+
+    static func options(
+        _ mode: Mode, _ direct: Bool, _ backoff: Backoff, _ maxInFlight: Int, _ change: (inout Options) -> Void
+    ) -> Options {
         var options = Options(mode: mode, backoff: backoff, maxInFlight: maxInFlight)
         options.direct = direct
         change(&options)
-        try self.init(options)
+        return options
     }
 
-    deinit { for process in ended + [process] { process.dispose() } }
+    deinit { process.dispose() }
 
     // MARK: The process
 
-    private func begin() throws(QueueError) {
+    private func observe() {
+        journal.owner = self
         process.observe(journal)
-        journal.judge.opened(now)
-        if hasTransport { try register() }
-        if let network { try engine.setNetwork(network) }
+        locked { context.observer = journal }
     }
 
-    /// Ends the process as SIGKILL does, and opens the store in another one.
+    private func begin() throws(QueueError) {
+        observe()
+        journal.judge.opened(now)
+        opened()
+        if hasTransport {
+            willSetTransport(true)
+            try register()
+        }
+        if let network {
+            willSetNetwork(network)
+            try engine.setNetwork(network)
+        }
+    }
+
+    /// Ends the process as SIGKILL does, and opens the store in another one, which does not know the network.
     func restart(hasTransport: Bool = true) {
-        process.kill()
-        ended.append(process)
+        network = nil
+        reopen(hasTransport: hasTransport)
+    }
+
+    /// `isFilled`: the store may be filled beyond its limits.
+    private func reopen(hasTransport: Bool, isFilled: Bool = false) {
+        process.dispose()
+        hangingCalls = []
+        journal.returns = [:]
         self.hasTransport = hasTransport
         perform { () throws(QueueError) in
+            var options = options
+            if isFilled { (options.limitMessages, options.limitBytes) = (0, 0) }
             process = try SimulatedProcess(options, clock, disk)
             try begin()
+        }
+    }
+
+    /// Closes the store and ends the process. Sequence numbers have no gap then.
+    private func closeStore() {
+        perform { () throws(QueueError) in
+            try context.lock.withLock { () throws(QueueError) in
+                let store = context.store
+                try store.begin()
+                try store.history.settle()
+                try store.counts.fold()
+                store.state.close(store.counts.totals)
+                try store.commit(durable: true)
+            }
         }
     }
 
@@ -70,26 +138,64 @@ final class EngineSimulation {
     func reboot(after milliseconds: Int64) {
         clock = SimulatedClock(start: now.wall + milliseconds, mono: 1_000, seed: 1)
         journal.clock = clock
+        journal.judge = PaceJudge(options)
         restart()
     }
 
+    // MARK: For simulations that check more
+
+    /// Another process has opened the store, without a transport.
+    func opened() {}
+    func willSetTransport(_ isPresent: Bool) {}
+    func willSetNetwork(_ network: Network) {}
+    /// The transport is called with these attempts.
+    func called(_ flights: [Flight]) {}
+    /// An attempt is about to be put in flight.
+    func begins(_ start: Core.Start) {}
+    /// A fact is about to be written.
+    func records(_ fact: Fact) {}
+    func received(_ event: Event) {}
+
+    private var isObserving = false
+
+    /// Calls an observer, under the engine's lock.
+    func observing(_ body: () -> Void) {
+        let before = isObserving
+        isObserving = true
+        body()
+        isObserving = before
+    }
+
+    /// Runs under the engine's lock, which an observer holds already.
+    func locked<T, E: Error>(_ body: () throws(E) -> T) throws(E) -> T {
+        isObserving ? try body() : try context.lock.withLock(body)
+    }
+
     /// Makes a call that is expected to succeed.
-    private func perform(_ call: () throws(QueueError) -> Void) {
-        do throws(QueueError) { try call() } catch { if failure == nil { failure = error } }
+    func perform(_ call: () throws(QueueError) -> Void) {
+        do throws(QueueError) { try call() } catch {
+            // A store that was broken refuses the call.
+            if storeIsBroken, error.code == .storage { return }
+            if failure == nil { failure = error }
+        }
     }
 
     /// Adds messages that an earlier process left.
     func preload(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) {
-        let (network, hadTransport) = (network, hasTransport)
+        let (network, hadTransport, isInBackground) = (network, hasTransport, scheduler.isInBackground)
         self.network = Network(connectivity: .offline)
-        restart(hasTransport: false)
-        enqueue(conversations, change)
+        closeStore()
+        reopen(hasTransport: false, isFilled: true)
+        insert(conversations, change)
+        closeStore()
         self.network = network
-        restart(hasTransport: hadTransport)
+        reopen(hasTransport: false)
+        if isInBackground { setBackground(true) }
+        if hadTransport { setTransport(true) }
     }
 
     var engine: Engine { process.engine }
-    private var context: EngineContext { engine.context }
+    var context: EngineContext { engine.context }
     var now: Moment { clock.now }
 
     func advance(_ milliseconds: Int64) { clock.move(to: now.mono + milliseconds) }
@@ -103,24 +209,31 @@ final class EngineSimulation {
     /// Performs what is due, until nothing is or `most` attempts have started. Returns the number of starts.
     @discardableResult
     func settle(starts most: Int = .max) throws -> Int {
-        if let failure = failure ?? journal.violation { throw failure }
-        let before = starts.count
+        let before = journal.starts
         context.lock.withLock {
-            while starts.count - before < most { guard answersInCall ? beginHangingCall() : engine.driver.runCallback() else { return } }
-            engine.driver.runDueSteps()
+            repeat {
+                while journal.starts - before < most {
+                    guard answersInCall ? beginHangingCall() : engine.driver.runCallback() else { break }
+                }
+                engine.driver.runDueSteps()
+            } while journal.starts - before < most && (context.hasStart || engine.driver.stepAt <= now.mono)
         }
-        return starts.count - before
+        if let failure = failure ?? journal.violation { throw failure }
+        return journal.starts - before
     }
 
     /// Begins a call that hangs. Returns false if none is due.
     private func beginHangingCall() -> Bool {
         engine.driver.runDueSteps()
-        guard context.hasStart, let call = engine.driver.nextCall() else {
+        guard context.hasStart, var call = engine.driver.nextCall() else {
             engine.driver.runDueSteps()
             return context.hasStart
         }
+        // It begins now, and returns later.
+        if call.beginning != nil { for attempt in call.attempts { context.core.called(attempt.start, at: now.mono) } }
+        call.beginning = nil
         hangingCalls.append(call)
-        journal.called(call.attempts.map(\.flight))
+        observing { journal.called(call.attempts.map(\.flight)) }
         return true
     }
 
@@ -141,7 +254,15 @@ final class EngineSimulation {
     func enqueue(
         _ conversations: [Name], key: String? = nil, _ change: (inout SimulatedMessage) -> Void = { _ in }
     ) -> [Int64] {
-        let first = context.lock.withLock { context.store.state.lastSequence } + 1
+        insert(conversations, key: key, change)
+    }
+
+    /// `refused`: called with an error; by default the next `settle` throws it.
+    @discardableResult
+    final func insert(
+        _ conversations: [Name], key: String? = nil, refused: ((QueueError) -> Void)? = nil, _ change: (inout SimulatedMessage) -> Void
+    ) -> [Int64] {
+        let first = lastSequence + 1
         let drafts = conversations.enumerated().map { place, conversation in
             var message = SimulatedMessage(sequence: first + Int64(place), id: "m\(first + Int64(place))", conversation: conversation)
             change(&message)
@@ -149,8 +270,11 @@ final class EngineSimulation {
             keyed += key == nil ? 0 : 1
             return draft(message, id: key == nil ? message.id : "\(message.id)-\(keyed)", key)
         }
-        perform { () throws(QueueError) in
+        do throws(QueueError) {
             _ = try MessageQueue.Draft.withBorrowed(drafts) { batch throws(QueueError) in try engine.enqueue(batch) }
+        } catch {
+            if let refused { refused(error) } else if failure == nil { failure = error }
+            return []
         }
         // With a key the next one may have taken its place.
         let messages = drafts.compactMap { draft in draft.id.flatMap { try? engine.message(id: $0) } }
@@ -166,16 +290,16 @@ final class EngineSimulation {
     }
 
     @discardableResult
-    func enqueue(
+    final func enqueue(
         _ conversation: Name, count: Int = 1, key: String? = nil, _ change: (inout SimulatedMessage) -> Void = { _ in }
     ) -> [Int64] {
         enqueue(Array(repeating: conversation, count: count), key: key, change)
     }
 
-    private func id(_ sequence: Int64) -> String { ids[sequence] ?? "m\(sequence)" }
+    func id(_ sequence: Int64) -> String { ids[sequence] ?? "m\(sequence)" }
 
     /// Returns the error; nil: the call succeeded.
-    private func code(_ call: () throws(QueueError) -> Void) -> QueueError.Code? {
+    func code(_ call: () throws(QueueError) -> Void) -> QueueError.Code? {
         do throws(QueueError) { try call() } catch { return error.code }
         return nil
     }
@@ -200,7 +324,13 @@ final class EngineSimulation {
         guard let flight = flights.first(where: { $0.sequence == sequence }) else {
             throw Violation("message \(sequence) is not in flight")
         }
-        guard returnCall(flight.token, outcome) else { return try engine.complete(flight.token, outcome) }
+        try answer(flight, outcome)
+    }
+
+    /// Answers when the call returns or, with `early`, by token while the call still runs.
+    final func answer(_ flight: Flight, _ outcome: Outcome, early: Bool = false) throws {
+        guard early || !returnCall(flight.token, outcome) else { return }
+        try engine.complete(flight.token, outcome)
     }
 
     /// Returns a hanging call with an outcome for this attempt, and none for the others. Returns false if there is no such call.
@@ -217,35 +347,39 @@ final class EngineSimulation {
     /// Answers after the time-out.
     func answerLate(_ token: UInt64, _ outcome: Outcome) { try? engine.complete(token, outcome) }
 
-    /// Attempts that have ended but whose calls have not returned.
-    var hanging: [Flight] { scheduler.flights.values.filter { $0.isEnded && $0.isRunning }.sorted { $0.token < $1.token } }
-
     // MARK: The environment
 
     func setTransport(_ isPresent: Bool) {
         hasTransport = isPresent
+        willSetTransport(isPresent)
         perform { () throws(QueueError) in if isPresent { try register() } else { try engine.setTransport(nil) } }
     }
 
-    private func register() throws(QueueError) {
+    private func register() throws(QueueError) { try engine.setTransport(registration) }
+
+    private var registration: Registration<Transport> {
         let (context, journal) = (context, journal)
         let call: BatchTransportFunction = { deliveries in
-            context.lock.withLock {
-                let tokens = deliveries.map(\.token).filter { journal.returns[$0] == nil }
-                journal.called(tokens.compactMap { context.core.scheduler.flights[$0] })
+            let tokens = deliveries.map(\.token).filter { journal.returns[$0] == nil }
+            if !tokens.isEmpty {
+                context.lock.withLock {
+                    let flights = tokens.compactMap { context.core.scheduler.flights[$0] }
+                    journal.owner?.observing { journal.called(flights) }
+                }
             }
             return deliveries.map { journal.returns[$0.token] ?? .pending }
         }
         guard let limits else {
             let single: TransportFunction = { call([$0]).first ?? .pending }
-            return try engine.setTransport(Registration(single))
+            return Registration(single)
         }
-        try engine.setTransport(Registration(batches: limits, call))
+        return Registration(batches: limits, call)
     }
 
     func setNetwork(_ connectivity: Connectivity, metered: Bool = false) {
         let new = Network(connectivity: connectivity, link: .other, metered: metered)
         network = new
+        willSetNetwork(new)
         perform { () throws(QueueError) in try engine.setNetwork(new) }
     }
 
@@ -259,8 +393,9 @@ final class EngineSimulation {
     func pause(_ conversation: Name? = nil) { perform { () throws(QueueError) in try engine.pause(conversation?.text) } }
     func resume(_ conversation: Name? = nil) { perform { () throws(QueueError) in try engine.resume(conversation?.text) } }
     func close() { scheduler.closing() }
-    func breakStore() { disk.fate = { _, _ in .refused } }
-    func mendStore() { disk.fate = { _, _ in .stored } }
+    /// From now on the store refuses every write.
+    func breakStore() { (storeIsBroken, disk.fate) = (true, { _, _ in .refused }) }
+    func mendStore() { (storeIsBroken, disk.fate) = (false, { _, _ in .stored }) }
 
     /// Returns false when it joined another drain, or there is no transport.
     @discardableResult
@@ -270,92 +405,4 @@ final class EngineSimulation {
         perform { () throws(QueueError) in try engine.drain(conversation?.text, batch: batch, timeout: timeout) { _ in } }
         return scheduler.gate.drains.count > before
     }
-
-    // MARK: Results
-
-    var scheduler: Scheduler {
-        get { context.lock.withLock { context.core.scheduler } }
-        set { context.lock.withLock { context.core.scheduler = newValue } }
-    }
-    var core: Core {
-        get { context.lock.withLock { context.core } }
-        set { context.lock.withLock { context.core = newValue } }
-    }
-    var hasStart: Bool { context.lock.withLock { context.hasStart } }
-    /// When the scheduler waits for a time (monotonic); nil: it waits for an input.
-    var deadline: Int64? { context.lock.withLock { engine.driver.stepAt == Int64.max ? nil : engine.driver.stepAt } }
-    /// The attempts without an outcome, oldest first.
-    var flights: [Flight] { scheduler.flights.values.filter { !$0.isEnded }.sorted { $0.token < $1.token } }
-    var inFlight: [Int64] { flights.map(\.sequence) }
-    /// The sequences in the order in which their attempts were started.
-    var starts: [Int64] { journal.entries.compactMap { if case .started(let sequence, _, _) = $0.entry { sequence } else { nil } } }
-    var reports: [Report] { journal.entries.compactMap { if case .drainFinished(let report) = $0.entry { report } else { nil } } }
-    /// The queued messages, in order.
-    var queued: [Int64] {
-        queued(after: 0, limit: 1_000_000).map(\.head.sequence)
-    }
-
-    /// When the attempts started (monotonic).
-    var startTimes: [Int64] { journal.entries.compactMap { if case .started = $0.entry { $0.at } else { nil } } }
-
-    func count(_ entry: JournalEntry) -> Int { journal.entries.count { $0.entry == entry } }
-
-    func status(_ sequence: Int64) -> MessageStatus? { try? engine.message(id: id(sequence)).status }
-
-    func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
-        (try? context.lock.withLock { () throws(QueueError) in try context.store.queue.queued(after: sequence, limit: limit) }) ?? []
-    }
-
-    func row(_ sequence: Int64) -> Row? { context.lock.withLock { (try? context.store.messages.row(at: sequence, .none)) ?? nil } }
-
-    /// Why a message is not sent yet.
-    func explain(_ sequence: Int64) -> Explainer<QueueIndex>.Answer? {
-        guard let row = row(sequence) else { return nil }
-        return context.lock.withLock {
-            try? Explainer(context.core.scheduler, context.store.queue, sending: engine.writes.sendingSequences, now).explain(row)
-        }
-    }
-
-    func wait(of sequence: Int64) -> Wait? { explain(sequence)?.wait }
-
-    /// The text of the explanation.
-    func text(of sequence: Int64) -> String? { try? engine.explain(id(sequence)).text }
-}
-
-/// What an engine did.
-private final class Journal: EventObserver, @unchecked Sendable {
-    var entries: [(at: Int64, entry: JournalEntry)] = []
-    var judge: PaceJudge
-    /// What the transport must not have been called with.
-    var violation: (any Error)?
-    var clock: SimulatedClock
-
-    /// Tokens of hanging calls, which were noted before, and how they return.
-    var returns: [UInt64: Outcome] = [:]
-
-    init(_ options: Options, _ clock: SimulatedClock) { (judge, self.clock) = (PaceJudge(options), clock) }
-
-    func note(_ entry: JournalEntry) { entries.append((clock.now.mono, entry)) }
-
-    /// The transport is called.
-    func called(_ flights: [Flight]) {
-        for flight in flights { note(.started(flight.sequence, flight.conversation, flight.hand)) }
-        guard !judge.hasRamp else { return }
-        do { try judge.calls(flights.count, clock.now) } catch { violation = error }
-    }
-
-    func receive(_ event: Event, at: Int64) {
-        switch event {
-        case .drainFinished(let report): note(.drainFinished(report))
-        case .prompt: note(.prompt)
-        case .promptChanged(let prompt): note(.promptChanged(prompt.messages))
-        case .promptWithdrawn: note(.promptWithdrawn)
-        case .paused(let conversation, let isPaused, _): note(.paused(conversation.map { Name($0) }, isPaused))
-        case .status(let change) where change.failure?.kind == .timeout:
-            if let sequence = Int64(change.id.dropFirst().prefix { $0 != "-" }) { note(.timedOut(sequence)) }
-        default: break
-        }
-    }
-
-    func countsChanged() {}
 }

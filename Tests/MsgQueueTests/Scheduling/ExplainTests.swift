@@ -22,9 +22,9 @@ import Testing
             options.rateBurst = pacing.pick([1, 5])
             options.rampUp = pacing.pick([0, 8_000])
         }
-        let simulation = Simulation(options)
+        let simulation = try Simulation(options)
         simulation.checker.isDisabled = true
-        for _ in 0..<random.int(0...60) { simulation.preload([random.pick(Self.conversations)]) }
+        simulation.preload((0..<random.int(0...60)).map { _ in random.pick(Self.conversations) })
         for step in 0..<120 {
             try act(simulation, &random)
             try check(simulation, "seed \(seed), step \(step)")
@@ -63,7 +63,7 @@ import Testing
         let reasons = QueueReasons(simulation.scheduler, simulation.now)
         var wait = reasons.wait(queued: Int64(queued.count), hasStart: false)
         let rows = queued.prefix(QueueSample.limit).compactMap { sequence in
-            simulation.store[sequence].map { (conversation: $0.conversation, head: $0.head) }
+            simulation.row(sequence).map { (conversation: $0.conversation, head: $0.head) }
         }
         let look = QueueSample(rows)
         if reasons.needsSample(wait) { wait = reasons.wait(wait, look) }
@@ -86,15 +86,17 @@ import Testing
 
     /// The first reason, without the prediction of what follows.
     private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? {
-        guard let message = simulation.store[sequence] else { return nil }
+        guard let message = simulation.row(sequence) else { return nil }
         let reasons = MessageReasons(simulation.scheduler, simulation.now)
         let flight = reasons.scheduler.flights.values.first { $0.conversation == message.conversation }
+        // A round passes over what is not in it.
+        let isPassing = reasons.isInRound(message.head, message.conversation)
         var deferred = 0
         let holder =
             flight?.sequence
             ?? (simulation.store.lanes[message.conversation] ?? []).first { before in
-                guard before < sequence, let head = simulation.store[before]?.head else { return false }
-                return reasons.holds(head, after: &deferred)
+                guard before < sequence, let head = simulation.head(before) else { return false }
+                return isPassing ? reasons.isInRound(head, message.conversation) : reasons.holds(head, after: &deferred)
             }
         return reasons.explain(message.head, message.conversation, holder: holder).reason
     }

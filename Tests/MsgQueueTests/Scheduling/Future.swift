@@ -2,81 +2,76 @@
 
 /// A copy of a simulation in which a test tries what happens next. Its transport sends every message at once; attempts that were in flight
 /// before stay unanswered.
-final class Future: SimulationObserver {
-    let engine: SimulatedEngine
+final class Future: EngineSimulation {
     /// Messages whose attempts started in the copy.
     private(set) var started: [Int64] = []
     /// Messages that expired in the copy.
     private(set) var expired: [Int64] = []
     private let before: Set<UInt64>
 
-    init(_ simulation: Simulation) {
-        engine = simulation.engine.copy()
+    init(_ simulation: EngineSimulation) throws {
         before = Set(simulation.scheduler.flights.values.map(\.token))
-        engine.answersInCall = false
-        engine.observer = self
+        try super.init(copyOf: simulation)
     }
 
-    func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) { started.append(message.sequence) }
+    override func called(_ flights: [Flight]) { started += flights.map(\.sequence) }
 
-    func expires(_ message: SimulatedMessage) { expired.append(message.sequence) }
-
-    var now: Moment { engine.now }
+    override func records(_ fact: Fact) {
+        if fact.changes.contains(where: { if case .expire = $0 { true } else { false } }) { expired.append(fact.sequence) }
+    }
 
     // MARK: Time
 
     /// Runs everything that happens at the present moment.
-    func settle() throws {
+    func rest() throws {
         for _ in 0..<1_000 {
-            try engine.expireOverdue()
-            try engine.runDueSteps()
-            guard let flight = engine.flights.first(where: { !before.contains($0.token) }) else { return }
-            try engine.end(flight, .sent)
+            expireOverdue()
+            try settle()
+            guard let flight = flights.first(where: { !before.contains($0.token) }) else { return }
+            try answer(flight, .sent)
         }
         throw Violation("the future never comes to rest")
     }
 
     /// Lets time pass until then (wall time), with every timer on the way. The wall clock is not set meanwhile.
     func run(until wall: Int64) throws {
-        try settle()
+        try rest()
         for _ in 0..<1_000 {
-            let timers = [engine.deadline.map { $0 - now.mono }, engine.nextExpiry == Int64.max ? nil : engine.nextExpiry - now.wall]
-            guard let wait = timers.compactMap({ $0.map { max(1, $0) } }).min(), now.wall + wait < wall else { break }
+            guard let wait = nextDue.map({ max(1, $0 - now.mono) }), now.wall + wait < wall else { break }
             try pass(wait)
         }
         if now.wall < wall { try pass(wall - now.wall) }
     }
 
     private func pass(_ milliseconds: Int64) throws {
-        engine.now.mono += milliseconds
-        engine.now.wall += milliseconds
-        try settle()
+        advance(milliseconds)
+        try rest()
     }
 
     // MARK: Events
 
     /// The connection returns and becomes stable.
     func connect() throws {
-        engine.scheduler.networkChanged(Network(connectivity: .online, link: .other, metered: false), now)
-        try run(until: now.wall + engine.options.onlineDebounce)
+        goOnline()
+        try run(until: now.wall + options.onlineDebounce)
     }
 
     func enterForeground() throws {
-        engine.scheduler.lifecycleChanged(isInBackground: false, now)
+        setBackground(false)
         // The connection may not be stable yet.
-        try run(until: now.wall + engine.options.onlineDebounce)
+        try run(until: now.wall + options.onlineDebounce)
     }
 
-    func drain() throws {
-        _ = engine.scheduler.drain(batch: 0, timeout: nil, now)
-        try settle()
+    func drainAll() throws {
+        drain()
+        try rest()
     }
 
     /// The next run of the queue: when connected and in the foreground, or by a drain.
     func runQueue() throws {
-        let isWaiting = !engine.scheduler.network.isOnline || engine.scheduler.isInBackground
-        if !engine.scheduler.network.isOnline { try connect() }
-        if engine.scheduler.isInBackground { try enterForeground() }
-        if !isWaiting { try drain() }
+        let isWaiting = !scheduler.network.isOnline || scheduler.isInBackground
+        if !scheduler.network.isOnline { try connect() }
+        if scheduler.isInBackground { try enterForeground() }
+        if !isWaiting { try drainAll() }
     }
 }

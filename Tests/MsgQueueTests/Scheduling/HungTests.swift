@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct HungTests {
     private func hanging(_ lanes: Int, maxInFlight: Int = 1) throws -> Simulation {
-        let simulation = Simulation(.auto, backoff: .ladder([1_000]), maxInFlight: maxInFlight)
+        let simulation = try Simulation(.auto, backoff: .ladder([1_000]), maxInFlight: maxInFlight)
         simulation.answersInCall = true
         simulation.preload((0..<lanes).map { Name("c\($0)") })
         return simulation
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func X8_a_pending_attempt_that_times_out_leaves_no_state() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([1_000]))
+        let simulation = try Simulation(.auto, backoff: .ladder([1_000]))
         simulation.preload(["a"])
         try simulation.settle()
         simulation.advance(30_000)
@@ -56,31 +56,33 @@ import Testing
     }
 
     @Test func X8_a_late_success_of_the_latest_attempt_removes_the_message_from_the_queue() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([1_000]))
+        let simulation = try Simulation(.auto, backoff: .ladder([1_000]))
         simulation.preload(["a", "a"])
         try simulation.settle()
+        let token = try #require(simulation.flights.first).token
         simulation.advance(30_000)
         try simulation.settle()
-        simulation.answerLate(1, .sent)
+        simulation.answerLate(token, .sent)
         try simulation.settle()
         #expect(simulation.status(1) == .sent)
         #expect(simulation.inFlight == [2])
     }
 
     @Test func X8_a_late_answer_after_another_attempt_began_is_ignored() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([1_000]))
+        let simulation = try Simulation(.auto, backoff: .ladder([1_000]))
         simulation.preload(["a"])
         try simulation.settle()
+        let token = try #require(simulation.flights.first).token
         simulation.advance(30_000)
         try simulation.settle()
         simulation.advance(1_000)
         try simulation.settle()
-        simulation.answerLate(1, .sent)
+        simulation.answerLate(token, .sent)
         #expect(simulation.status(1) == .sending)
     }
 
     @Test func A6_a_drain_does_not_wait_for_a_call_after_its_time_out() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.answersInCall = true
         simulation.preload(["a"])
         simulation.drain()

@@ -10,7 +10,6 @@ enum JournalEntry: Equatable, CustomStringConvertible {
     case called([Int64])
     case timedOut(Int64)
     case skipped(Int64)
-    case returned(Int64)
     case late(Int64)
     case expired(Int64)
     case deleted(Int64)
@@ -34,7 +33,6 @@ enum JournalEntry: Equatable, CustomStringConvertible {
     case paused(Name?, Bool)
     case background(Bool)
     case jumped(Int64)
-    case read(Name?, after: Int64, rows: Int)
     case waiting(until: Int64?)
 
     var description: String {
@@ -47,7 +45,6 @@ enum JournalEntry: Equatable, CustomStringConvertible {
         case .called(let sequences): "called with \(sequences.map(String.init).joined(separator: " "))"
         case .timedOut(let sequence): "timed out \(sequence)"
         case .skipped(let sequence): "skipped \(sequence)"
-        case .returned(let sequence): "call returned \(sequence)"
         case .unreachable(let sequence, let status): "ended \(sequence) as \(status), without a connection"
         case .putBack(let sequence): "put back \(sequence)"
         case .late(let sequence): "late success \(sequence)"
@@ -71,7 +68,6 @@ enum JournalEntry: Equatable, CustomStringConvertible {
         case .background(let isInBackground): isInBackground ? "background" : "foreground"
         case .closing: "closing"
         case .jumped(let amount): "wall clock jumps \(amount)"
-        case .read(let lane, let after, let rows): "read \(lane?.text ?? "all") after \(after): \(rows)"
         case .waiting(let until): "waits until \(until.map(String.init) ?? "input")"
         }
     }

@@ -6,8 +6,8 @@ import Testing
 @Suite struct LiveShareTests {
     private func simulation(
         _ share: Double = 0.5, _ mode: Mode = .auto, direct: Bool = true, backlog: Int = 600, over conversations: Int = 100
-    ) -> Simulation {
-        let simulation = Simulation(mode, direct: direct) { $0.liveShare = share }
+    ) throws -> Simulation {
+        let simulation = try Simulation(mode, direct: direct) { $0.liveShare = share }
         simulation.preload((0..<backlog).map { Name("c\($0 % conversations)") })
         return simulation
     }
@@ -25,7 +25,7 @@ import Testing
 
     @Test(arguments: [true, false], [Mode.auto, .manual, .ask])
     func F1_a_message_for_an_idle_conversation_leaves_within_3_attempts(direct: Bool, mode: Mode) throws {
-        let simulation = simulation(0.5, mode, direct: direct, backlog: 600, over: 300)
+        let simulation = try simulation(0.5, mode, direct: direct, backlog: 600, over: 300)
         if mode != .auto { simulation.drain() }
         try simulation.settle()
         for round in 0..<20 {
@@ -35,11 +35,11 @@ import Testing
         }
         try simulation.run()
         #expect(simulation.starts.count == 620)
-        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.queued.isEmpty)
     }
 
     @Test func F1_a_share_of_0_is_the_order_of_enqueueing() throws {
-        let simulation = simulation(0)
+        let simulation = try simulation(0)
         try simulation.settle()
         simulation.enqueue(["live", "c0", "live"])
         try simulation.run()
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func F1_with_a_share_of_1_the_backlog_waits() throws {
-        let simulation = simulation(1)
+        let simulation = try simulation(1)
         try simulation.settle()
         simulation.enqueue(["live", "c0", "other", "live"])
         try simulation.run()
@@ -58,7 +58,7 @@ import Testing
 
     @Test(arguments: [0.1, 0.25, 0.5, 0.75])
     func F1_live_messages_have_their_share_while_there_are_any(share: Double) throws {
-        let simulation = simulation(share, backlog: 600, over: 20)
+        let simulation = try simulation(share, backlog: 600, over: 20)
         try simulation.settle()
         simulation.enqueue((0..<600).map { Name("l\($0 % 20)") })
         try simulation.run()
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func F1_a_live_message_stays_behind_the_backlog_of_its_conversation() throws {
-        let simulation = simulation(0.5)
+        let simulation = try simulation(0.5)
         try simulation.settle()
         simulation.enqueue("c7")
         try simulation.run()
@@ -78,18 +78,18 @@ import Testing
     /// The conversation of the live message had a backlog, which was sent. The store was not read up to the live message.
     @Test(arguments: [true, false])
     func F1_a_conversation_whose_backlog_was_sent_is_live(direct: Bool) throws {
-        let simulation = Simulation(.auto, direct: direct)
+        let simulation = try Simulation(.auto, direct: direct)
         simulation.preload(["early"] + (0..<600).map { Name("c\($0 % 30)") })
         try simulation.settle()
         #expect(simulation.inFlight == [1])
         let live = try #require(simulation.enqueue("early").first)
         #expect(try attemptsBefore(live, simulation) <= 2)
         try simulation.run()
-        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.queued.isEmpty)
     }
 
     @Test func F1_what_is_behind_a_deleted_message_is_live() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload((0..<2_000).map { Name("c\($0 % 100)") } + ["late"])
         try simulation.settle()
         let live = try #require(simulation.enqueue("late").first)
@@ -104,7 +104,7 @@ import Testing
     /// A live message becomes part of the backlog when sending begins again. Then it waits behind a share of 0.
     @Test(arguments: Beginning.allCases)
     private func F1_a_backlog_is_what_was_queued_when_sending_began(beginning: Beginning) throws {
-        let simulation = Simulation(.auto, backoff: .ladder([60_000])) { $0.liveShare = 1 }
+        let simulation = try Simulation(.auto, backoff: .ladder([60_000])) { $0.liveShare = 1 }
         simulation.preload(["a", "b", "c", "d", "e", "f"])
         try simulation.settle()
         simulation.enqueue("before")
@@ -141,11 +141,13 @@ import Testing
             try simulation.answer(3, .sent)
         }
         try simulation.settle()
-        #expect(simulation.scheduler.lanes.ready.backlogThrough == (beginning == .outage ? 8 : 7))
+        // After a crash nobody knows which numbers were assigned.
+        let last: Int64 = beginning == .launch ? simulation.lastSequence : beginning == .outage ? 8 : 7
+        #expect(simulation.scheduler.lanes.ready.backlogThrough == last && last >= 7)
     }
 
     @Test func F1_a_failure_now_and_then_does_not_make_live_messages_a_backlog() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([60_000]))
+        let simulation = try Simulation(.auto, backoff: .ladder([60_000]))
         simulation.preload((0..<40).map { Name("c\($0)") })
         try simulation.settle()
         simulation.enqueue((0..<20).map { Name("l\($0)") })
@@ -161,7 +163,7 @@ import Testing
 
     @Test func F1_X1_an_explanation_says_which_part_goes_first() throws {
         for share in [0, 1] as [Double] {
-            let simulation = simulation(share)
+            let simulation = try simulation(share)
             try simulation.settle()
             let live = try #require(simulation.enqueue("live").first)
             let (waiting, first): (Int64, Int64) = share == 0 ? (live, 2) : (2, live)

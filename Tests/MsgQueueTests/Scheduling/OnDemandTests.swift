@@ -5,7 +5,7 @@ import Testing
 @Suite struct OnDemandTests {
     @Test(arguments: [Mode.auto, .ask, .manual])
     func Q6_send_now_overtakes_everything(mode: Mode) throws {
-        let simulation = Simulation(mode, direct: false)
+        let simulation = try Simulation(mode, direct: false)
         simulation.preload(["a", "a", "a", "b"])
         simulation.sendNow(3)
         try simulation.settle()
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test func Q6_send_now_waits_until_its_conversation_is_free() throws {
-        let simulation = Simulation(.auto, maxInFlight: 4)
+        let simulation = try Simulation(.auto, maxInFlight: 4)
         simulation.preload(["a", "a", "a", "b"])
         try simulation.settle()
         simulation.sendNow(3)
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func Q6_a_request_is_kept_when_the_end_of_an_earlier_one_is_stored_later() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a"])
         simulation.sendNow(1)
         simulation.breakStore()
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func Q6_several_are_sent_in_the_order_of_the_calls() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a", "b", "c"])
         for sequence in [3, 1, 2] { simulation.sendNow(Int64(sequence)) }
         try simulation.run()
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func Q6_a_message_that_fails_after_send_now_returns_to_its_place() throws {
-        let simulation = Simulation(.manual, backoff: .ladder([100, 100]))
+        let simulation = try Simulation(.manual, backoff: .ladder([100, 100]))
         simulation.preload(["a", "a", "a"])
         simulation.sendNow(2)
         try simulation.run { _ in .retry() }
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func Q6_send_now_ignores_not_before_and_unmetered_only() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.goOnline(metered: true)
         simulation.advance(500)
         let wall = simulation.now.wall
@@ -80,7 +80,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .ask, .manual])
     func R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued(mode: Mode) throws {
-        let simulation = Simulation(mode)
+        let simulation = try Simulation(mode)
         simulation.goOffline()
         simulation.enqueue("a", count: 2)
         #expect(simulation.sendNow(2) == nil)
@@ -95,7 +95,7 @@ import Testing
 
     @Test(arguments: [Mode.ask, .manual])
     func R15_a_retry_while_offline_fails_again_at_once(mode: Mode) throws {
-        let simulation = Simulation(mode)
+        let simulation = try Simulation(mode)
         simulation.enqueue("a")
         try simulation.run { _ in .reject() }
         simulation.goOffline()
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test func R15_in_mode_auto_a_retry_while_offline_is_queued_and_sent_in_its_place() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.enqueue("a", count: 2)
         try simulation.run { $0 == 1 ? .reject() : .offline }
         simulation.goOffline()
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test func R15_a_waiting_request_ends_when_the_connection_is_lost() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue("a", count: 2)
         try simulation.settle()
         simulation.sendNow(2)
@@ -141,7 +141,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .ask, .manual], ["a", nil] as [Name?])
     func R15_a_retry_while_paused_is_queued_on_disk(mode: Mode, scope: Name?) throws {
-        let simulation = Simulation(mode, direct: false)
+        let simulation = try Simulation(mode, direct: false)
         simulation.preload(["a"])
         simulation.drain()
         try simulation.run { _ in .reject() }
@@ -162,7 +162,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .ask, .manual], ["a", nil] as [Name?])
     func R15_send_now_while_paused_is_refused(mode: Mode, scope: Name?) throws {
-        let simulation = Simulation(mode, direct: false)
+        let simulation = try Simulation(mode, direct: false)
         simulation.pause(scope)
         simulation.enqueue("a")
         #expect(simulation.sendNow(1) == .conflict)
@@ -173,7 +173,7 @@ import Testing
 
     @Test(arguments: ["a", nil] as [Name?])
     func R15_a_waiting_request_ends_with_a_pause(scope: Name?) throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.preload(["a", "a", "a"])
         simulation.sendNow(1)
         try simulation.run { _ in .reject() }
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test func R15_an_expired_message_retried_while_offline_is_sent_when_online() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.goOffline()
         let wall = simulation.now.wall
         simulation.enqueue("a") { $0.expiresAt = wall + 100 }
@@ -208,7 +208,7 @@ import Testing
     }
 
     @Test func R11_ten_quick_retries_make_one_attempt() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.enqueue("a")
         try simulation.run { _ in .reject() }
         #expect(simulation.retry(1) == nil)
@@ -221,7 +221,7 @@ import Testing
     }
 
     @Test func R3_R8_a_retry_keeps_the_place_and_ends_as_sent_or_failed() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.enqueue("a")
         try simulation.run { _ in .reject() }
         #expect(simulation.retry(1) == nil)
@@ -236,7 +236,7 @@ import Testing
     }
 
     @Test func R8_a_retry_without_an_answer_times_out() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.enqueue("a")
         try simulation.run { _ in .reject() }
         simulation.retry(1)
@@ -247,7 +247,7 @@ import Testing
     }
 
     @Test func R11_an_earlier_request_does_not_send_a_deleted_or_sent_message() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.enqueue("a", count: 3)
         simulation.sendNow(3)
         try simulation.settle()
@@ -259,7 +259,7 @@ import Testing
     }
 
     @Test func Q17_a_request_for_a_cleared_message_is_dropped() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.enqueue(["a", "b"])
         simulation.sendNow(1)
         simulation.sendNow(2)

@@ -4,14 +4,14 @@ import Testing
 
 @Suite struct OrderTests {
     @Test func M3_Q7_messages_are_sent_oldest_first() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload((0..<12).map { ["a", "b", "c"][$0 % 3] })
         try simulation.run()
         #expect(simulation.starts == Array(1...12))
     }
 
     @Test func Q8_messages_are_sent_one_at_a_time_by_default() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload(["a", "b", "c"])
         try simulation.settle()
         #expect(simulation.inFlight == [1])
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func A10_several_conversations_are_sent_in_parallel_each_in_order() throws {
-        let simulation = Simulation(.auto, maxInFlight: 2)
+        let simulation = try Simulation(.auto, maxInFlight: 2)
         simulation.preload(["a", "a", "b", "b", "c"])
         try simulation.settle()
         #expect(simulation.inFlight == [1, 3])
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func A2_a_message_queued_for_a_retry_blocks_only_its_own_conversation() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload(["a", "a", "b"])
         try simulation.settle()
         try simulation.answer(1, .retry(.server))
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func Q10_Q18_a_message_that_failed_for_good_does_not_block() throws {
-        let simulation = Simulation(.manual)
+        let simulation = try Simulation(.manual)
         simulation.preload(["a", "a", "b"])
         simulation.drain()
         try simulation.run { $0 == 1 ? .reject() : .sent }
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func A3_each_message_of_a_mixed_queue_ends_in_its_status() throws {
-        let simulation = Simulation(.auto) { $0.maxRetries = 1 }
+        let simulation = try Simulation(.auto) { $0.maxRetries = 1 }
         simulation.preload(["a", "b", "c", "d"])
         let answers: [Int64: [Outcome]] = [1: [.sent], 2: [.reject(.notFound)], 3: [.retry(), .sent], 4: [.retry(), .retry()]]
         var used: [Int64: Int] = [:]
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func A4_a_message_is_failed_after_at_most_five_retries() throws {
-        let simulation = Simulation(.auto, backoff: .ladder(Array(repeating: 10, count: 60)))
+        let simulation = try Simulation(.auto, backoff: .ladder(Array(repeating: 10, count: 60)))
         simulation.preload(["a"])
         for _ in 0..<20 {
             try simulation.run { _ in .retry() }
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test func A2_order_holds_through_a_restart() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload(["a", "a", "b", "a"])
         try simulation.settle()
         try simulation.answer(1, .retry())
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test func A5_flapping_causes_no_burst_and_no_second_attempt() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.goOffline()
         simulation.enqueue(["a", "b"])
         for _ in 0..<100 {
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test func A1_M9_a_backlog_at_the_start_is_sent_when_a_transport_is_set() throws {
-        let simulation = Simulation(Options(), hasTransport: false)
+        let simulation = try Simulation(Options(), hasTransport: false)
         simulation.preload(["a"])
         try simulation.settle()
         #expect(simulation.starts.isEmpty)
@@ -135,14 +135,14 @@ import Testing
     }
 
     @Test func Q17_a_cleared_message_is_not_sent() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.preload(["a", "a", "b", "b"])
         try simulation.settle()
         simulation.clear("a")
         simulation.clear("b")
         try simulation.run { _ in .retry() }
         #expect(simulation.starts == [1])
-        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.queued.isEmpty)
         simulation.enqueue("b")
         try simulation.run()
         #expect(simulation.starts == [1, 5])

@@ -7,7 +7,8 @@ import Testing
     private typealias Ranked = (conversation: Name, priority: Int32)
 
     private func preload(_ simulation: Simulation, _ messages: [Ranked]) {
-        for message in messages { simulation.preload([message.conversation]) { $0.priority = message.priority } }
+        var next = messages.makeIterator()
+        simulation.preload(messages.map(\.conversation)) { $0.priority = next.next()?.priority ?? 0 }
     }
 
     /// Messages in conversations with this prefix, in rotation.
@@ -16,14 +17,14 @@ import Testing
     }
 
     @Test func F2_the_conversation_with_the_highest_priority_is_next() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         preload(simulation, [("a", 0), ("b", -5), ("c", 7), ("d", 100), ("e", 7), ("f", -100)])
         try simulation.run()
         #expect(simulation.starts == [4, 3, 5, 1, 2, 6])
     }
 
     @Test func F2_the_order_within_a_conversation_does_not_change() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         preload(simulation, [("a", 0), ("a", 100), ("b", 5), ("b", 1), ("a", 3)])
         try simulation.run()
         #expect(simulation.starts == [3, 4, 1, 2, 5], "only the first message of a conversation counts")
@@ -31,7 +32,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .manual, .ask])
     func F2_priorities_hold_from_the_first_attempt_after_a_restart(mode: Mode) throws {
-        let simulation = Simulation(mode, direct: false)
+        let simulation = try Simulation(mode, direct: false)
         preload(simulation, spread(900, over: 300, "c") + [("urgent", 1)] + spread(100, over: 100, "c"))
         simulation.restart()
         if mode != .auto { simulation.drain() }
@@ -42,7 +43,7 @@ import Testing
     /// While the rate permits no attempt, choosing again and again uses up no turn.
     @Test(arguments: [Int64(0), 60_000])
     func F2_with_a_rate_the_choice_is_made_when_an_attempt_is_permitted(ramp: Int64) throws {
-        let simulation = Simulation(.auto, direct: false, maxInFlight: 4) { options in
+        let simulation = try Simulation(.auto, direct: false, maxInFlight: 4) { options in
             (options.ratePerSecond, options.rampUp, options.onlineDebounce) = (1, ramp, 0)
         }
         preload(simulation, spread(8, over: 8, "c"))
@@ -62,7 +63,7 @@ import Testing
     }
 
     @Test func F2_messages_of_low_priority_wait_for_all_others() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         preload(simulation, spread(600, over: 3, "low", -1) + spread(40, over: 20, "c"))
         try simulation.settle()
         try simulation.run()
@@ -73,9 +74,8 @@ import Testing
 
     /// More conversations than are read before the first attempt.
     @Test func F2_with_very_many_conversations_sending_begins_before_all_are_known() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         simulation.checker.isDisabled = true
-        simulation.stepLimit = 100_000
         preload(simulation, spread(2_999, over: 2_999, "c") + [("last", 9)])
         try simulation.settle()
         #expect(simulation.scheduler.lanes.count < 3_000)
@@ -88,7 +88,7 @@ import Testing
     /// The first message with a priority arrives while the store is being read in the order of age.
     @Test(arguments: [true, false])
     func F2_the_first_priority_may_come_during_a_drain(direct: Bool) throws {
-        let simulation = Simulation(.auto, direct: direct)
+        let simulation = try Simulation(.auto, direct: direct)
         simulation.preload((0..<600).map { Name("c\($0 % 150)") })
         try simulation.settle()
         #expect(!simulation.scheduler.lanes.isRanked)
@@ -97,11 +97,11 @@ import Testing
         #expect(simulation.scheduler.lanes.isRanked)
         #expect(simulation.starts.count == 603)
         #expect(simulation.starts.prefix(5) == [1, 2, 602, 3, 603])
-        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.queued.isEmpty)
     }
 
     @Test func F2_a_replacement_has_a_priority_of_its_own() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.enqueue(["a", "b", "c"], key: "k")
         simulation.enqueue(["c"], key: "k") { $0.priority = 9 }
         simulation.drain()
@@ -113,7 +113,7 @@ import Testing
 
     /// Messages of high priority arrive faster than they can be sent.
     @Test func F2_no_message_waits_forever() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         preload(simulation, spread(20, over: 4, "low", -100) + [("high", 100)])
         try simulation.settle()
         for number in 0..<400 {
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test func F2_an_expired_message_does_not_count_as_the_oldest() throws {
-        let simulation = Simulation(.auto)
+        let simulation = try Simulation(.auto)
         let wall = simulation.now.wall
         simulation.preload(["expiring"]) { ($0.priority, $0.expiresAt) = (-1, wall + 1_000) }
         preload(simulation, [("oldest", 5), ("slow", -5)] + spread(10, over: 10, "c", 3) + [("top", 9)])
@@ -144,7 +144,7 @@ import Testing
 
     @Test func F2_of_equal_priorities_the_soonest_expiry_is_next() throws {
         for isOn in [true, false] {
-            let simulation = Simulation(.auto) { $0.soonestExpiryFirst = isOn }
+            let simulation = try Simulation(.auto) { $0.soonestExpiryFirst = isOn }
             let wall = simulation.now.wall
             for (conversation, seconds, priority) in [("a", 0, 0), ("b", 90, 0), ("c", 60, 0), ("d", 10, -1), ("e", 0, 1)]
                 as [(Name, Int64, Int32)]
@@ -162,19 +162,17 @@ import Testing
     /// One attempt takes a second.
     @Test func F2_fewer_messages_expire_when_the_soonest_expiry_is_first() throws {
         func expired(_ isOn: Bool) throws -> Int {
-            let simulation = Simulation(.auto) { $0.soonestExpiryFirst = isOn }
+            let simulation = try Simulation(.auto) { $0.soonestExpiryFirst = isOn }
             let wall = simulation.now.wall
-            for number in 0..<40 {
-                simulation.preload([Name("c\(number)")]) { $0.expiresAt = number < 30 ? 0 : wall + 1_000 * Int64(number - 25) }
-            }
+            simulation.preload((0..<40).map { Name("c\($0)") }) { $0.expiresAt = $0.sequence <= 30 ? 0 : wall + 1_000 * ($0.sequence - 26) }
             try simulation.settle()
             while let first = simulation.inFlight.first {
                 simulation.advance(1_000)
-                try simulation.engine.expireOverdue()
+                simulation.expireOverdue()
                 try simulation.answer(first, .sent)
                 try simulation.settle()
             }
-            return simulation.journal.count { if case .expired = $0.entry { true } else { false } }
+            return simulation.entries.count { if case .expired = $0.entry { true } else { false } }
         }
         #expect(try expired(false) == 10)
         #expect(try expired(true) == 0)
@@ -183,7 +181,7 @@ import Testing
     // MARK: Explanations
 
     @Test func F2_X1_an_explanation_says_what_is_ahead() throws {
-        let simulation = Simulation(.auto) { $0.soonestExpiryFirst = true }
+        let simulation = try Simulation(.auto) { $0.soonestExpiryFirst = true }
         preload(simulation, [("a", 0), ("b", 9), ("c", 5), ("d", 5)])
         simulation.preload(["e"]) { message in
             message.priority = 5

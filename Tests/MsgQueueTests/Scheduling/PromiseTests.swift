@@ -28,10 +28,9 @@ import Testing
             limits = chosen
         }
         let skips = batching.pick([0, 0, 20])
-        let simulation = Simulation(options, batches: limits)
-        simulation.checker.isDisabled = true
+        let simulation = try EngineSimulation(options, batches: limits)
         simulation.answersInCall = random.chance(20)
-        for _ in 0..<random.int(0...6) { simulation.preload([random.pick(Self.conversations)]) }
+        simulation.preload((0..<random.int(0...6)).map { _ in random.pick(Self.conversations) })
         for step in 0..<80 {
             if skips > 0, batching.chance(skips), let flight = simulation.flights.first {
                 try simulation.answer(flight.sequence, .skipped)
@@ -39,11 +38,11 @@ import Testing
                 simulation.enqueue(batching.pick(Self.conversations))
             }
             try act(simulation, &random)
-            try simulation.engine.expireOverdue()
+            simulation.expireOverdue()
             try simulation.settle()
             guard random.chance(50) else { continue }
             let place = "seed \(seed), step \(step)"
-            let queued = simulation.store.queued.filter { !simulation.sendingSequences.contains($0) }
+            let queued = simulation.queued.filter { !simulation.sendingSequences.contains($0) }
             if !queued.isEmpty { try checkMessage(random.pick(queued), simulation, place) }
             try checkQueue(simulation, place)
         }
@@ -71,8 +70,8 @@ import Testing
 
     // MARK: One message
 
-    private func checkMessage(_ sequence: Int64, _ simulation: Simulation, _ place: String) throws {
-        let row = try #require(simulation.store[sequence]).row
+    private func checkMessage(_ sequence: Int64, _ simulation: EngineSimulation, _ place: String) throws {
+        let row = try #require(simulation.row(sequence))
         let answer = try #require(simulation.explain(sequence))
         let text = try #require(simulation.text(of: sequence))
         let wait = answer.connected ?? answer.wait
@@ -83,13 +82,13 @@ import Testing
 
     // MARK: The queue
 
-    private func checkQueue(_ simulation: Simulation, _ place: String) throws {
+    private func checkQueue(_ simulation: EngineSimulation, _ place: String) throws {
         let scheduler = simulation.scheduler
-        guard scheduler.flights.isEmpty, !simulation.store.queued.isEmpty else { return }
-        let queued = simulation.store.queued
+        guard scheduler.flights.isEmpty, !simulation.queued.isEmpty else { return }
+        let queued = simulation.queued
         let reasons = QueueReasons(scheduler, simulation.now)
         var wait = reasons.wait(queued: Int64(queued.count), hasStart: simulation.hasStart)
-        let rows = simulation.store.queued(after: 0, limit: QueueSample.limit)
+        let rows = simulation.queued(after: 0, limit: QueueSample.limit)
         if !queued.isEmpty, reasons.needsSample(wait) { wait = reasons.wait(wait, QueueSample(rows)) }
         var facts = BannerFacts()
         (facts.connectivity, facts.mode, facts.isPaused) = (scheduler.network.connectivity, simulation.options.mode, scheduler.isPaused)
@@ -103,7 +102,7 @@ import Testing
 
     // MARK: What happens
 
-    private func act(_ simulation: Simulation, _ random: inout SeededGenerator) throws {
+    private func act(_ simulation: EngineSimulation, _ random: inout SeededGenerator) throws {
         switch random.int(0...99) {
         case 0..<22: enqueue(simulation, &random)
         case 22..<50:
@@ -114,7 +113,7 @@ import Testing
         case 63..<73: simulation.setNetwork(random.pick([.online, .online, .offline, .offline, .unknown]), metered: random.chance(20))
         case 73..<80: _ = simulation.drain(random.pick([nil, nil, "ana", "ben"]), batch: random.pick([0, 0, 2]))
         case 80: simulation.retryAll(random.pick([nil, "ana"]))
-        case 81..<86: if let sequence = simulation.store.queued.randomElement(using: &random) { _ = simulation.sendNow(sequence) }
+        case 81..<86: if let sequence = simulation.queued.randomElement(using: &random) { _ = simulation.sendNow(sequence) }
         case 86..<90: simulation.pause(random.pick([nil, "ana"]))
         case 90..<94: for scope in [nil, "ana"] as [Name?] { simulation.resume(scope) }
         case 94..<96: simulation.setBackground(true)
@@ -133,7 +132,7 @@ import Testing
         return outcome
     }
 
-    private func enqueue(_ simulation: Simulation, _ random: inout SeededGenerator) {
+    private func enqueue(_ simulation: EngineSimulation, _ random: inout SeededGenerator) {
         let (kind, wall) = (random.int(0...11), simulation.now.wall)
         let priority: Int32 = random.chance(30) ? random.pick([-5, 5, 6]) : 0
         let (delay, expiry) = (random.pick([1_000, random.int64(1...5_000), random.int64(1...30_000)]), random.int64(1...20_000))
@@ -172,7 +171,7 @@ private struct Claim {
     private func hasExpired(_ future: Future) -> Bool { future.expired.contains { sequence == nil || $0 == sequence } }
 
     /// nil: the text is true.
-    func violation(_ simulation: Simulation) throws -> String? {
+    func violation(_ simulation: EngineSimulation) throws -> String? {
         if says("as soon as") { return try withBatch(simulation) }
         if wait.ahead != nil { return try othersFirst(simulation) }
         // Attempts and drains that are under way may end meanwhile: what follows them is not what the text is about.
@@ -202,16 +201,16 @@ private struct Claim {
     }
 
     /// The next attempt is made for another message.
-    private func othersFirst(_ simulation: Simulation) throws -> String? {
+    private func othersFirst(_ simulation: EngineSimulation) throws -> String? {
         guard says("go first") else { return "it does not say so" }
-        let future = Future(simulation)
-        for flight in simulation.flights { try future.engine.end(flight, .sent) }
-        try future.settle()
+        let future = try Future(simulation)
+        for flight in simulation.flights { try future.answer(flight, .sent) }
+        try future.rest()
         return future.started.first == sequence ? "it was first: \(future.started)" : nil
     }
 
     /// At `wait.until`, without any event, and not a millisecond before.
-    private func atThatTime(_ simulation: Simulation) throws -> String? {
+    private func atThatTime(_ simulation: EngineSimulation) throws -> String? {
         guard says("in \(Words.interval(wait.until - simulation.now.wall))") || wait.until <= simulation.now.wall else {
             return "another time than \(wait.until - simulation.now.wall) ms"
         }
@@ -219,15 +218,15 @@ private struct Claim {
     }
 
     /// At `wait.until` at the latest.
-    private func withBatch(_ simulation: Simulation) throws -> String? {
+    private func withBatch(_ simulation: EngineSimulation) throws -> String? {
         guard says("in \(Words.interval(wait.until - simulation.now.wall))") else { return "another time" }
-        let future = Future(simulation)
+        let future = try Future(simulation)
         try future.run(until: wait.until)
         return isMet(future) || hasExpired(future) ? nil : "not attempted after \(wait.until - simulation.now.wall) ms: \(future.started)"
     }
 
     /// An attempt of any message, at `wait.until`.
-    private func atThatRate(_ simulation: Simulation) throws -> String? {
+    private func atThatRate(_ simulation: EngineSimulation) throws -> String? {
         let left = wait.until - simulation.now.wall
         guard says(left < 1_000 ? "within a second" : "in \(Words.interval(left))") else { return "another time than \(left) ms" }
         return try exactly(wait.until, Future(simulation)) { !$0.started.isEmpty }
@@ -235,7 +234,7 @@ private struct Claim {
 
     /// How long the rate delays all messages of a simulation at most.
     private func runsForRate(_ future: Future) throws {
-        let rate = future.engine.options.ratePerSecond
+        let rate = future.options.ratePerSecond
         if rate > 0 { try future.run(until: future.now.wall + Int64(100_000 / min(rate, 1))) }
     }
 
@@ -256,8 +255,8 @@ private struct Claim {
         return future.now.wall < time && isMet(future) ? "attempted before \(time - start) ms: \(future.started)" : nil
     }
 
-    private func whenConnected(_ simulation: Simulation) throws -> String? {
-        let future = Future(simulation)
+    private func whenConnected(_ simulation: EngineSimulation) throws -> String? {
+        let future = try Future(simulation)
         if isEarliest {
             if let violation = try notBefore(wait.until, Future(simulation), { try $0.connect() }) { return violation }
             try future.connect()
@@ -269,7 +268,7 @@ private struct Claim {
         return isMet(future) ? nil : "not attempted when connected: \(future.started)"
     }
 
-    private func atNextRun(_ simulation: Simulation) throws -> String? {
+    private func atNextRun(_ simulation: EngineSimulation) throws -> String? {
         // A periodic trigger is a run, too; and of the whole queue, other messages may start by themselves.
         let options = simulation.options
         let hasTrigger = options.triggerInterval != 0 && (!simulation.scheduler.isInBackground || options.sendInBackground)
@@ -278,7 +277,7 @@ private struct Claim {
         let isHeld = scheduler.gate.isHeldByReceiver(simulation.now) || scheduler.gate.holds.offlineHold(simulation.now) != nil
         let mayBeReached = isHeld || options.drainBatch != 0 && wait.reason.isTimed
         if !hasTrigger, !mayBeReached, sequence != nil, let violation = try withoutEvent(simulation) { return violation }
-        let future = Future(simulation)
+        let future = try Future(simulation)
         if isEarliest {
             if let violation = try notBefore(wait.earliest, Future(simulation), { try $0.runQueue() }) { return violation }
             try future.run(until: wait.earliest)
@@ -290,14 +289,14 @@ private struct Claim {
         return isMet(future) ? nil : "not attempted when the queue ran: \(future.started)"
     }
 
-    private func whenReady(_ simulation: Simulation) throws -> String? {
+    private func whenReady(_ simulation: EngineSimulation) throws -> String? {
         let isOffline = !simulation.scheduler.network.isOnline
         func event(_ future: Future) throws {
             if isOffline { try future.connect() }
-            try future.drain()
+            try future.drainAll()
         }
         if let violation = try notBefore(wait.until, Future(simulation), event) { return violation }
-        let future = Future(simulation)
+        let future = try Future(simulation)
         try future.run(until: wait.until)
         if isMet(future), says("ready to send") { return "attempted without a drain: \(future.started)" }
         try event(future)
@@ -305,22 +304,22 @@ private struct Claim {
         return isMet(future) || wait.isInTurn ? nil : "not ready after \(wait.until - simulation.now.wall) ms: \(future.started)"
     }
 
-    private func atExpiry(_ simulation: Simulation) throws -> String? {
-        let future = Future(simulation)
+    private func atExpiry(_ simulation: EngineSimulation) throws -> String? {
+        let future = try Future(simulation)
         if !simulation.scheduler.network.isOnline { try future.connect() }
         try future.run(until: wait.expiresAt)
         if isMet(future), sequence != nil { return "attempted before it expired" }
         guard let sequence else { return nil }
-        return future.engine.store[sequence]?.progress.status == .failed ? nil : "it did not expire"
+        return future.row(sequence)?.progress.status == .failed ? nil : "it did not expire"
     }
 
-    private func byHand(_ simulation: Simulation) throws -> String? {
+    private func byHand(_ simulation: EngineSimulation) throws -> String? {
         if sequence != nil, let violation = try withoutEvent(simulation) { return violation }
-        let future = Future(simulation)
+        let future = try Future(simulation)
         if !simulation.scheduler.network.isOnline { try future.connect() }
         // A batch limits what one drain sends.
         for _ in 0..<max(1, sequence == nil ? Int(wait.count ?? 1) : 1) {
-            try future.drain()
+            try future.drainAll()
             if sequence == nil { try runsForRate(future) }
         }
         if let violation = missing(future) { return violation }
@@ -329,8 +328,8 @@ private struct Claim {
     }
 
     /// Nothing is attempted for long.
-    private func withoutEvent(_ simulation: Simulation) throws -> String? {
-        let future = Future(simulation)
+    private func withoutEvent(_ simulation: EngineSimulation) throws -> String? {
+        let future = try Future(simulation)
         if !simulation.scheduler.network.isOnline, !says("unmetered"), !says("queue runs") { try future.connect() }
         try future.run(until: future.now.wall + 100_000)
         return isMet(future) ? "attempted without the event: \(future.started)" : nil

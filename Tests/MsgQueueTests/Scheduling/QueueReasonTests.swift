@@ -6,21 +6,21 @@ import Testing
 @Suite struct QueueReasonTests {
     private func look(_ simulation: Simulation) -> QueueSample {
         QueueSample(
-            simulation.store.queued.prefix(QueueSample.limit).compactMap { sequence in
-                simulation.store[sequence].map { ($0.conversation, $0.head) }
+            simulation.queued.prefix(QueueSample.limit).compactMap { sequence in
+                simulation.row(sequence).map { ($0.conversation, $0.head) }
             })
     }
 
     private func wait(_ simulation: Simulation) throws -> Wait {
         try simulation.settle()
         let reasons = QueueReasons(simulation.scheduler, simulation.now)
-        let wait = reasons.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart)
+        let wait = reasons.wait(queued: Int64(simulation.queued.count), hasStart: simulation.hasStart)
         return reasons.needsSample(wait) ? reasons.wait(wait, look(simulation)) : wait
     }
 
     @Test(arguments: [Mode.ask, .manual])
     func Q20_the_reason_is_person_only_when_a_drain_would_send(mode: Mode) throws {
-        let simulation = Simulation(mode, direct: false, backoff: .ladder([60_000]))
+        let simulation = try Simulation(mode, direct: false, backoff: .ladder([60_000]))
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5_000 }
         let due = simulation.now.wall + 5_000
         #expect(try wait(simulation) == Wait(reason: .scheduled, until: due, after: .person, earliest: due))
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func Q20_the_reason_of_metered_and_blocked_messages_is_not_person() throws {
-        let simulation = Simulation(.manual, direct: false) { $0.finalFailure = .block }
+        let simulation = try Simulation(.manual, direct: false) { $0.finalFailure = .block }
         simulation.enqueue("a") { $0.unmeteredOnly = true }
         simulation.setNetwork(.online, metered: true)
         #expect(try wait(simulation).reason == .metered)
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func Q20_the_text_about_a_long_backlog_has_no_number() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.enqueue("a", count: 70)
         #expect(try wait(simulation).reason == .person)
         #expect(try wait(simulation).count == nil)
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func X1_no_time_before_the_end_of_a_delay_is_promised() throws {
-        let simulation = Simulation(.auto, direct: false, backoff: .ladder([1_000]), maxInFlight: 2)
+        let simulation = try Simulation(.auto, direct: false, backoff: .ladder([1_000]), maxInFlight: 2)
         simulation.enqueue("a")
         simulation.enqueue("b")
         simulation.enqueue("c") { $0.notBefore = simulation.now.wall + 1_000 }
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test func X1_a_requested_drain_does_not_wait_for_the_end_of_the_offline_pause() throws {
-        let simulation = Simulation(.auto, direct: false, backoff: .ladder([1_000]), maxInFlight: 3)
+        let simulation = try Simulation(.auto, direct: false, backoff: .ladder([1_000]), maxInFlight: 3)
         for name in ["a", "b", "c"] as [Name] { simulation.enqueue(name) }
         try simulation.settle()
         simulation.drain("c")
@@ -82,14 +82,14 @@ import Testing
         let due = simulation.now.wall + 1_000
         let explanation = try #require(simulation.explain(1))
         #expect(explanation.wait.reason == .retrying && explanation.wait.until == due)
-        try simulation.answer(3, .sent)
         simulation.advance(1_000)
+        try simulation.answer(3, .sent)
         try simulation.settle()
         #expect(simulation.flights.map(\.sequence) == [1])
     }
 
     @Test func X1_explanations_promise_one_batch_when_connected() throws {
-        let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 1 }
+        let simulation = try Simulation(.auto, direct: false) { $0.drainBatch = 1 }
         simulation.goOffline()
         for name in ["a", "b"] as [Name] { simulation.enqueue(name) }
         try simulation.settle()
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test func Q2_only_messages_that_are_sent_now_count_as_sending() throws {
-        let simulation = Simulation(.auto, direct: false)
+        let simulation = try Simulation(.auto, direct: false)
         simulation.enqueue("s", count: 4) { $0.notBefore = simulation.now.wall + 9_000_000 }
         simulation.enqueue("a", count: 3)
         try simulation.settle()
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func Q20_paused_conversations_without_messages_are_no_reason() throws {
-        let simulation = Simulation(.auto, direct: false)
+        let simulation = try Simulation(.auto, direct: false)
         simulation.setNetwork(.online, metered: true)
         for number in 0..<40 { _ = simulation.scheduler.pause(Name("p\(number)"), simulation.now) }
         simulation.enqueue("a") { $0.unmeteredOnly = true }

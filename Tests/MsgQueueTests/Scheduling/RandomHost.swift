@@ -18,7 +18,7 @@ struct RandomHost {
     /// The conversations that a call of a batch transport has stopped, by the call; the value: it skips the rest.
     private var stopped: [UInt64: [Name: Bool]] = [:]
 
-    init(seed: UInt64, steps: Int) {
+    init(seed: UInt64, steps: Int) throws {
         self.seed = seed
         self.steps = steps
         random = SeededGenerator(seed)
@@ -70,22 +70,20 @@ struct RandomHost {
             chosen.maxBatches = batching.pick([0, 0, 1, 2, 5])
             limits = chosen
         }
-        simulation = Simulation(options, batches: limits)
+        simulation = try Simulation(options, batches: limits)
         // In batches with a rate, and in some others, reads and calls take time.
         var working = SeededGenerator(seed &+ 66_000)
         if working.chance(limits != nil && options.ratePerSecond > 0 ? 80 : 30) {
             let most = working.pick([1, 3, 40, 300] as [Int64])
-            simulation.engine.workTime = { working.chance(60) ? working.int64(0...most) : 0 }
+            simulation.workTime = { working.chance(60) ? working.int64(0...most) : 0 }
         }
         isRough = random.chance(50)
         usesKeys = random.chance(40)
         // From few long conversations to many short ones; longer than the window of a lane and the chunk of a scan.
         let (lanes, backlog) = random.pick([(1, 0), (2, 60), (3, 40), (6, 5), (12, 300), (30, 320), (50, 600), (4, 700)])
         conversations = (0..<lanes).map { Name("c\($0)") }
-        for _ in 0..<backlog {
-            let priority = ranking.pick(priorities)
-            simulation.preload([random.pick(conversations)]) { $0.priority = priority }
-        }
+        let (lanesOfBacklog, choices) = ((0..<backlog).map { _ in random.pick(conversations) }, priorities)
+        simulation.preload(lanesOfBacklog) { $0.priority = ranking.pick(choices) }
     }
 
     /// Runs all steps. Returns the broken promise; nil: none.
@@ -95,7 +93,7 @@ struct RandomHost {
             for _ in 0..<steps {
                 // A restart makes another scheduler.
                 simulation.scheduler.lanes.perStep = seed % 4 < 2 ? 2_000 : seed % 4 == 2 ? 1 : 3
-                let before = simulation.journal.count
+                let before = simulation.entries.count
                 let isQuiet = try act()
                 let starts = random.chance(80) ? Int.max : random.int(0...1)
                 let deadline = simulation.deadline
@@ -103,7 +101,7 @@ struct RandomHost {
                 try simulation.settle(starts: starts)
                 // Before the time for which the scheduler waits, it does nothing.
                 if isQuiet, wasWaiting, deadline.map({ simulation.now.mono < $0 }) ?? true {
-                    let happened = simulation.journal[before...].filter { if case .waiting = $0.entry { false } else { true } }
+                    let happened = simulation.entries[before...].filter { if case .waiting = $0.entry { false } else { true } }
                     // An expiry has a time of its own, at which the engine's maintenance fails the message. This host has none: the scheduler
                     // finds an expired message when it looks at its conversation for another reason, such as a hold that ends.
                     if let first = happened.first, !Self.isExpiry(first.entry) {
@@ -210,7 +208,7 @@ struct RandomHost {
             }
         outcome.retryAfterIsForQueue = random.chance(20)
         if simulation.limits != nil { outcome = ordered(outcome, flight) }
-        try simulation.answer(flight.sequence, outcome, early: random.chance(15))
+        try simulation.answer(flight, outcome, early: random.chance(15))
     }
 
     /// The outcome of a batch transport that stops a conversation at its first message that is not sent.
@@ -324,14 +322,11 @@ struct RandomHost {
 
     /// Checks the empty queue: no attempt is left, and every drain was reported.
     private func rest() throws {
-        let drains = simulation.journal.count { if case .drainStarted = $0.entry { true } else { false } }
+        let drains = simulation.entries.count { if case .drainStarted = $0.entry { true } else { false } }
         guard simulation.scheduler.session == nil, drains - simulation.reports.count == simulation.lostDrains else {
             throw Violation("\(drains) drains, \(simulation.reports.count) reports")
         }
-        for message in simulation.store.all {
-            guard message.interrupted == nil, message.progress.status != .sending else {
-                throw Violation("message \(message.sequence) has no status")
-            }
-        }
+        let interrupted = try simulation.interrupted
+        guard interrupted.isEmpty else { throw Violation("the attempts of \(interrupted) have no end") }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 /// Replaced and dropped messages in the schedule.
 @Suite struct ReplacementTests {
     @Test func F5_a_replaced_message_is_not_attempted_and_its_delay_is_gone() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([60_000]))
+        let simulation = try Simulation(.auto, backoff: .ladder([60_000]))
         simulation.goOnline()
         simulation.advance(1_000)
         let old = simulation.enqueue("a", key: "k")[0]
@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test func F5_a_manual_request_ends_with_its_message() throws {
-        let simulation = Simulation(.manual, direct: false)
+        let simulation = try Simulation(.manual, direct: false)
         simulation.goOnline()
         let first = simulation.enqueue("a")[0]
         let old = simulation.enqueue("a", key: "k")[0]
@@ -41,7 +41,7 @@ import Testing
 
     @Test func F5_the_first_one_is_sent_directly_and_those_behind_it_are_not() throws {
         for mode in [Mode.manual, .ask] {
-            let simulation = Simulation(mode)
+            let simulation = try Simulation(mode)
             simulation.goOffline()
             let first = simulation.enqueue("a", key: "k")[0]
             simulation.enqueue("a", count: 40)
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func F5_a_message_of_a_retry_all_that_is_replaced_keeps_the_order_in_mode_auto() throws {
-        let simulation = Simulation(.auto, backoff: .ladder([]))
+        let simulation = try Simulation(.auto, backoff: .ladder([]))
         simulation.goOnline()
         simulation.advance(1_000)
         for key in ["k", "l", "m"] { simulation.enqueue("a", key: key) }
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test func F6_a_dropped_message_is_not_attempted() throws {
-        let simulation = Simulation(.auto) { ($0.limitMessages, $0.onFull) = (2, .dropOldest) }
+        let simulation = try Simulation(.auto) { ($0.limitMessages, $0.onFull) = (2, .dropOldest) }
         simulation.goOffline()
         simulation.enqueue("a", count: 2)
         simulation.enqueue("b")
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func F6_a_full_queue_changes_nothing() throws {
-        let simulation = Simulation(.manual, direct: false) { ($0.limitMessages, $0.onFull) = (2, .dropOldest) }
+        let simulation = try Simulation(.manual, direct: false) { ($0.limitMessages, $0.onFull) = (2, .dropOldest) }
         simulation.enqueue("a", count: 2)
         #expect(simulation.enqueue("b", count: 3) == [])
         #expect(simulation.store.queued == [1, 2])

@@ -16,15 +16,15 @@ import Testing
     private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
     @Test(arguments: seeds)
-    func A2_A6_Q8_every_promise_holds_for_any_sequence_of_events(seed: UInt64) {
-        var host = RandomHost(seed: seed, steps: Self.steps)
+    func A2_A6_Q8_every_promise_holds_for_any_sequence_of_events(seed: UInt64) throws {
+        var host = try RandomHost(seed: seed, steps: Self.steps)
         guard let violation = host.run() else { return }
         Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.tail(Self.lines))")
     }
 
     /// In the background a message expires before the connection is stable; nothing wakes the scheduler then.
-    @Test func X4_A11_an_expiry_in_the_background_is_no_missed_deadline() {
-        var host = RandomHost(seed: 2997, steps: 2_000)
+    @Test func X4_A11_an_expiry_in_the_background_is_no_missed_deadline() throws {
+        var host = try RandomHost(seed: 2997, steps: 2_000)
         if let violation = host.run() { Issue.record("\(violation)\n\(host.setting)\n\(host.tail(Self.lines))") }
     }
 }

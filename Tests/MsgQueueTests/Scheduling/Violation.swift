@@ -1,0 +1,5 @@
+/// A violated rule of the engine.
+struct Violation: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
