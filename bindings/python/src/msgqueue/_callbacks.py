@@ -31,7 +31,6 @@ EventHandler = Callable[[Event], object]
 
 logger = logging.getLogger("msgqueue")
 
-_PENDING = Outcome.pending()
 # An outcome and its verdict, as words of 4 bytes.
 _OUTCOME_WORDS = sizeof(_abi.Outcome) // 4
 _VERDICT = _abi.Outcome.verdict.offset // 4
@@ -232,7 +231,7 @@ def _send_batch(callbacks: Callbacks | None, first: Any, count: int) -> list[Out
 def _write_all(answers: list[Outcome], target: Any) -> None:  # noqa: ANN401 - a ctypes pointer
     """Fills the outcomes of a batch."""
     first, plain = answers[0], _sent()
-    if (first is plain or first == _PENDING) and answers.count(first) == len(answers):
+    if (first is plain or first.verdict is Verdict.PENDING) and answers.count(first) == len(answers):
         # The other fields stay as C made them. ctypes would make an object for each of the outcomes.
         words = (c_uint32 * (len(answers) * _OUTCOME_WORDS)).from_address(addressof(target[0]))
         verdicts = memoryview(words).cast("B").cast("I")[_VERDICT::_OUTCOME_WORDS]
@@ -250,11 +249,11 @@ def _now_or_later(callbacks: Callbacks, tokens: list[int], send: Callable[[], li
     if threads is None and _running.interruption is not None:
         # After Ctrl-C the library starts further attempts before it returns. The caller must not wait for receivers.
         callbacks.deferred.append((tokens, send))
-        return [_PENDING] * len(tokens)
+        return [Outcome.pending()] * len(tokens)
     if threads is not None and not threads.polls_here and threads.answer_later(tokens, send):
         # No thread was polling at this moment, so the library called on the thread that drains. Its time-out must not
         # depend on a receiver.
-        return [_PENDING] * len(tokens)
+        return [Outcome.pending()] * len(tokens)
     return send()
 
 
