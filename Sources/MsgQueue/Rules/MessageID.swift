@@ -52,24 +52,27 @@ package enum MessageID {
 
     /// Returns the 128 bits of an id of the form that `make` generates, from which `text` makes the same id; nil for any other id.
     package static func bits(of id: String) -> (high: UInt64, low: UInt64)? {
-        var (high, low): (UInt64, UInt64) = (0, 0)
-        var position = 0
-        for byte in id.utf8 {
-            let nibble: UInt64
-            switch (position, byte) {
-            case (8, 0x2d), (13, 0x2d), (18, 0x2d), (23, 0x2d):
-                position += 1
-                continue
-            case (8, _), (13, _), (18, _), (23, _): return nil
-            case (14, let version) where version != 0x37: return nil
-            case (_, 0x30...0x39): nibble = UInt64(byte - 0x30)
-            case (_, 0x61...0x66): nibble = UInt64(byte - 0x57)
-            default: return nil
+        guard let bits = uuid(of: id), bits.high >> 12 & 0xf == 7, bits.low >> 62 == 0b10 else { return nil }
+        return bits
+    }
+
+    /// Returns the 128 bits of a UUID of any version in lower case, from which `text` makes the same id; nil for any other id.
+    package static func uuid(of id: String) -> (high: UInt64, low: UInt64)? {
+        guard id.utf8.count == 36 else { return nil }
+        var id = id
+        return id.withUTF8 { text in
+            var isUUID = [8, 13, 18, 23].allSatisfy { text[$0] == 0x2d }
+            func append(_ places: Range<Int>, to number: inout UInt64) {
+                for place in places {
+                    let (digit, letter) = (text[place] &- 0x30, text[place] &- 0x61)
+                    isUUID = isUUID && (digit < 10 || letter < 6)
+                    number = number << 4 | UInt64(digit < 10 ? digit : letter &+ 10)
+                }
             }
-            if position > 18 { low = (low << 4) | nibble } else { high = (high << 4) | nibble }
-            position += 1
+            var (high, low): (UInt64, UInt64) = (0, 0)
+            for places in [0..<8, 9..<13, 14..<18] { append(places, to: &high) }
+            for places in [19..<23, 24..<36] { append(places, to: &low) }
+            return isUUID ? (high, low) : nil
         }
-        guard position == 36, low >> 62 == 0b10 else { return nil }
-        return (high, low)
     }
 }

@@ -195,21 +195,20 @@ final class ChangeFeed {
         // Before it, so that it can be amended.
         if pending.bytes.count >= Self.rowBytes { try writePending() }
         pending.append(
-            ChangeRows.Change(
-                kind: kind, status: status, failure: failure, code: code, id: row.id, conversation: row.conversation,
-                sequence: row.sequence))
+            ChangeRows.Change(kind: kind, status: status, failure: failure, code: code, id: row.id, conversation: row.conversation),
+            of: row.sequence)
     }
 
     /// Adds what the last change of the open transaction failed with, if it is one of this message.
     func amend(_ sequence: Int64, _ failure: FailureKind, code: Int32) {
-        pending.amend(sequence) { if $0.kind == .status { ($0.failure, $0.code) = (failure, code) } }
+        pending.amend(sequence, failure, code: code) { $0 == .status }
     }
 
     /// Adds why the message is gone, if that is the last change of the open transaction.
-    func amendGone(_ sequence: Int64, _ failure: FailureKind) { pending.amend(sequence) { if $0.kind != .status { $0.failure = failure } } }
+    func amendGone(_ sequence: Int64, _ failure: FailureKind) { pending.amend(sequence, failure) { $0 != .status } }
 
     /// Gives the last change of the open transaction another status, if it is one of this message.
-    func amend(_ sequence: Int64, _ status: MessageStatus) { pending.amend(sequence) { $0.status = status } }
+    func amend(_ sequence: Int64, _ status: MessageStatus) { pending.amend(sequence, status) }
 
     /// Writes the changes of the transaction, before its commit. `fileUse` returns the size of the files.
     func write(fileUse: () throws(QueueError) -> Int64) throws(QueueError) {
@@ -226,21 +225,26 @@ final class ChangeFeed {
     }
 
     private func writePending() throws(QueueError) {
-        pending.encodeLast()
-        let count = pending.count
+        let (count, rows, before) = (pending.count, pending.bytes, extent)
         guard count > 0 else { return }
-        guard extent.last < Self.lastPosition - count else { throw QueueError(.full, "the feed of changes has no positions left") }
-        extent.bytes = extent.bytes.addingClamped(Int64(pending.bytes.count))
-        let row = StoredRow(
-            first: extent.last + 1, count: count, at: wall(), salt: salt, bytes: extent.bytes, rows: pending.bytes)
+        guard before.last < Self.lastPosition - count else { throw QueueError(.full, "the feed of changes has no positions left") }
+        let bytes = before.bytes.addingClamped(Int64(rows.count))
+        let row = StoredRow(first: before.last + 1, count: count, at: wall(), salt: salt, bytes: bytes, rows: rows)
+        let statement = try database.statement(
+            "INSERT INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+        try Self.run(statement, row)
         pending.removeAll()
-        try Self.write(row, to: database)
-        extent.last = row.end - 1
+        (extent.last, extent.bytes) = (before.last + count, bytes)
     }
 
-    private static func write(_ row: StoredRow, to database: Database) throws(QueueError) {
+    /// Writes the head.
+    private static func write(_ head: StoredRow, to database: Database) throws(QueueError) {
         let statement = try database.statement(
             "INSERT OR REPLACE INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+        try run(statement, head)
+    }
+
+    private static func run(_ statement: Statement, _ row: StoredRow) throws(QueueError) {
         statement.bind(1, row.first)
         statement.bind(2, row.count)
         statement.bind(3, row.at)

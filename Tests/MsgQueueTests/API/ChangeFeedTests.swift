@@ -112,7 +112,13 @@ import Testing
 @Suite struct ChangeRowsTests {
     @Test func T7_what_was_written_is_read() throws {
         var random = SeededGenerator(7)
-        for _ in 0..<200 {
+        // UUIDs, and what is nearly one.
+        let ids = [
+            "", "0192ffff-0000-7abc-8000-0123456789ab", "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff",
+            "0192FFFF-0000-7abc-8000-0123456789ab", "0192ffff00000-7abc-8000-0123456789ab", "0192ffff-0000-7abc-8000-0123456789a",
+            "0192ffff-0000-7abc-8000-0123456789\u{e9}", "0192fffg-0000-7abc-8000-0123456789ab",
+        ]
+        for _ in 0..<400 {
             var rows = ChangeRows()
             var changes: [ChangeRows.Change] = []
             let names = ["", "ana", "b\u{e9}n", "be\u{301}n"].map { Name($0) }
@@ -120,11 +126,10 @@ import Testing
                 let change = ChangeRows.Change(
                     kind: random.pick(StoredChange.Kind.allCases), status: random.pick(MessageStatus.allCases),
                     failure: random.pick(FailureKind.allCases), code: random.pick([0, 1, -1, 503, Int32.max, Int32.min]),
-                    id: String(repeating: "i", count: random.int(0...300)), conversation: random.pick(names), sequence: 1)
+                    id: random.pick(ids) + String(repeating: "i", count: random.pick([0, 0, 5, 300])), conversation: random.pick(names))
                 rows.append(change)
                 changes.append(change)
             }
-            rows.encodeLast()
             #expect(rows.count == Int64(changes.count))
             var reader = ChangeReader(rows.bytes)
             for change in changes {
@@ -139,6 +144,37 @@ import Testing
             damaged[random.int(0...damaged.count - 1)] ^= UInt8(1 << random.int(0...7))
             var other = ChangeReader(Array(damaged.prefix(random.int(0...damaged.count))))
             while !other.isAtEnd { if other.next() == nil { break } }
+        }
+    }
+
+    /// Earlier builds wrote every id as a text.
+    @Test func T7_a_uuid_that_was_written_as_a_text_is_read() {
+        let uuid = "0192ffff-0000-7abc-8000-0123456789ab"
+        let bytes = [UInt8(MessageStatus.sent.rawValue) << 3, 0, 0, 36] + Array(uuid.utf8) + [3] + Array("ana".utf8)
+        var reader = ChangeReader(bytes)
+        let change = reader.next()?.change
+        #expect(change?.id == uuid && change?.conversation == "ana" && change?.status == .sent && reader.isAtEnd)
+    }
+
+    /// An attempt says why its message failed after the change of the status was noted.
+    @Test func T7_the_last_change_is_amended() throws {
+        for (first, second) in [(0, 503), (503, 0), (Int32.max, 1), (1, Int32.min)] as [(Int32, Int32)] {
+            var rows = ChangeRows()
+            let uuid = "0192ffff-0000-7abc-8000-0123456789ab"
+            rows.append(ChangeRows.Change(kind: .status, status: .sending, id: "a", conversation: "ana"), of: 1)
+            rows.append(ChangeRows.Change(kind: .status, status: .queued, code: first, id: uuid, conversation: "ben"), of: 2)
+            rows.amend(1, .server, code: 7) { _ in true }
+            rows.amend(1, .failed)
+            rows.amend(2, .offline, code: 8) { $0 != .status }
+            rows.amend(2, .server, code: second) { $0 == .status }
+            rows.amend(2, .failed)
+            rows.amend(2, .rejected) { $0 == .status }
+            rows.append(ChangeRows.Change(kind: .deleted, status: .failed, id: uuid, conversation: "ben"), of: 3)
+            var reader = ChangeReader(rows.bytes)
+            let read = [reader.next(), reader.next(), reader.next()].compactMap { $0?.change }
+            #expect(reader.isAtEnd && read.map(\.id) == ["a", uuid, uuid] && read.map(\.code) == [0, second, 0])
+            #expect(read.map(\.failure) == [.none, .rejected, .none] && read.map(\.status) == [.sending, .failed, .failed])
+            #expect(read.map(\.conversation) == ["ana", "ben", "ben"])
         }
     }
 
