@@ -169,7 +169,8 @@ import Testing
         #expect(try codes("\(Outbox.schema); UPDATE msgq_outbox_store SET version = 'x'") == [.corrupt, .corrupt])
         #expect(try codes("\(Outbox.schema); UPDATE msgq_outbox_store SET version = 0") == [.corrupt, .corrupt])
         #expect(try codes("\(Outbox.schema); DELETE FROM msgq_outbox_store") == [.corrupt, .corrupt])
-        #expect(try codes("\(Outbox.schema); ALTER TABLE msgq_outbox DROP COLUMN refused") == [nil, .corrupt])
+        #expect(
+            try codes("\(Outbox.schema); DROP INDEX msgq_outbox_waiting; ALTER TABLE msgq_outbox DROP COLUMN refused") == [nil, .corrupt])
         #expect(try codes("\(Outbox.schema); ALTER TABLE msgq_outbox DROP COLUMN priority") == [.corrupt, .corrupt])
         #expect(try codes("\(Outbox.schema); DROP TABLE msgq_outbox") == [.notFound, .notFound])
         #expect(try codes("CREATE TABLE msgq_outbox (x); CREATE TABLE msgq_outbox_store (y)") == [.corrupt, .corrupt])
