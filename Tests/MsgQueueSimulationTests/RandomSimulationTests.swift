@@ -141,6 +141,7 @@ struct RandomScript {
 
     let seed: UInt64
     var crashes = Crashes.random
+    var keepsChanges = false
 
     private func options(_ random: inout SeededGenerator) -> MessageQueue.Options {
         var options = MessageQueue.Options(mode: [.auto, .auto, .ask, .manual].randomElement(using: &random) ?? .auto)
@@ -166,6 +167,7 @@ struct RandomScript {
             options.rateBurst = [1, 4].randomElement(using: &pacing) ?? 1
             options.rampUp = [nil, .seconds(60)].randomElement(using: &pacing) ?? nil
         }
+        if keepsChanges { options.keepChanges = 1_000_000 }
         return options
     }
 
