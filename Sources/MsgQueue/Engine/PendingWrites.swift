@@ -159,7 +159,7 @@ final class PendingWrites {
             }
         }
         do throws(QueueError) {
-            for place in beginningOrder { try store.feed?.noteSending(beginnings[place].attempt.start.row) }
+            if let feed = store.feed { for place in beginningOrder { try feed.noteSending(beginnings[place].attempt.start.row) } }
             try transactions.counting(outcomes) { () throws(QueueError) in
                 try store.commit(
                     durable: context.options.durableOutcomes && (outcomes > 0 || !beginnings.isEmpty)

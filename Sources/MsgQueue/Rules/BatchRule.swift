@@ -18,6 +18,8 @@ package enum BatchRule {
             group[message.conversation] = number
             return number
         }
+        // Mostly each is of another conversation.
+        guard group.count < messages.count else { return Array(messages.indices) }
         return groups.indices.sorted { (groups[$0], messages[$0].sequence) < (groups[$1], messages[$1].sequence) }
     }
 
