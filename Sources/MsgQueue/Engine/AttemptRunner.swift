@@ -58,7 +58,8 @@ final class AttemptRunner {
     /// Handles the outcomes that have arrived, and revokes the calls that no thread has taken: the queue will be closed next.
     func prepareClose() {
         calls.close()
-        handleReturned()
+        var all = Int.max
+        _ = handleReturned(atMost: .max, share: &all)
         writes.commit()
     }
 
@@ -207,8 +208,7 @@ final class AttemptRunner {
     func make(_ call: CallQueue.Call, thenBegin begin: () -> Void) {
         host.beginTransportCall()
         if let beginning = call.beginning { begun.append((call.attempts.map(\.start), beginning)) }
-        host.call { calls.make(call) { context.isOwnProcess } }
-        handleReturnedInTurns()
+        handleReturnedInTurns(host.call { calls.make(call) { context.isOwnProcess } })
         if calls.hasWaiting || !dueReleases.isEmpty { writes.commit() } else { begin() }
         runReleases()
         host.endTransportCall()
@@ -217,17 +217,28 @@ final class AttemptRunner {
     /// Handles the outcomes that other threads have left, whose calls take long now.
     func handleLeftOutcomes() {
         guard calls.state.hasWork else { return }
-        handleReturnedInTurns()
+        handleReturnedInTurns(0)
         writes.commit()
         runReleases()
     }
 
-    /// Handles the outcomes that have arrived. Those of large batches are committed in parts, between which the lock is released.
-    private func handleReturnedInTurns() {
-        while handleReturned(atMost: outcomesPerCommit) {
+    /// Handles the outcomes that have arrived. Those of large batches are committed in parts, between which the lock is released. `share`: how
+    /// many calls this thread has made; then it may leave the rest to others.
+    private func handleReturnedInTurns(_ share: Int) {
+        var share = share
+        while handleReturned(atMost: outcomesPerCommit, share: &share) {
             writes.commit()
             context.lock.yield()
         }
+        if share > 0 { calls.attended(share) }
+    }
+
+    /// Whether the threads that made the calls handle what is left, so that this one begins the next batch: if batches that return together
+    /// also went on together, none would be sent while the outcomes of another are stored. What keeps others from being sent is handled first.
+    private var mayLeaveRest: Bool {
+        unhandled.allSatisfy { returned in
+            returned.call.transport.function.limits != nil && returned.outcomes?.allSatisfy(Classification.letsOthersContinue) == true
+        } && unhandled.count <= calls.owedCalls
     }
 
     /// Counts the calls against the rate that have begun. Until then they are judged as if they began now.
@@ -239,14 +250,14 @@ final class AttemptRunner {
         }
     }
 
-    /// Handles outcomes that have arrived. Returns whether some are left.
-    @discardableResult
-    private func handleReturned(atMost limit: Int = .max) -> Bool {
+    /// Handles outcomes that have arrived. Returns whether some are left for this thread.
+    private func handleReturned(atMost limit: Int, share: inout Int) -> Bool {
         guard !context.isForkedChild else { return false }
         countBegun()
         unhandled += calls.takeReturned().map { ReturnedCall($0.call, $0.outcomes) }
         var left = limit
         while !unhandled.isEmpty {
+            if share == 0, mayLeaveRest { return false }
             let call = unhandled[0].call
             if let outcomes = unhandled[0].outcomes {
                 while left > 0, let place = unhandled[0].places.popLast() {
@@ -257,7 +268,10 @@ final class AttemptRunner {
             } else {
                 for attempt in call.attempts { revoked(attempt.start) }
             }
-            unhandled.removeFirst()
+            if unhandled.removeFirst().outcomes != nil, share > 0 {
+                share -= 1
+                calls.attended(1)
+            }
             // A call that has returned and never began sent nothing.
             if let beginning = call.beginning { begun.removeAll { $0.beginning === beginning } }
             if let release = call.transport.leave() { dueReleases.append(release) }

@@ -54,6 +54,8 @@ final class CallQueue: @unchecked Sendable {
     /// The calls that are being made, with their beginning (monotonic).
     private var underWay: [(call: Call, since: Int64)] = []
     private var taken = 0
+    /// How many calls the threads that have returned from `make` will handle.
+    private var owed = 0
     /// nil: no call of the present transport has returned.
     private var averageTime: Double?
     private var wasPending = false
@@ -110,16 +112,31 @@ final class CallQueue: @unchecked Sendable {
     }
 
     /// Makes the call, and further ones while that is better than to handle the outcomes first. Without the engine's lock. `isOwnProcess`:
-    /// the call did not return in a forked child.
-    func make(_ first: Call, isOwnProcess: () -> Bool) {
+    /// the call did not return in a forked child. Returns how many calls it made: this thread handles so many next, and then calls
+    /// `attended`.
+    @discardableResult
+    func make(_ first: Call, isOwnProcess: () -> Bool) -> Int {
         var next: Call? = first
+        var made = 0
         while let call = next {
             let startedAt = Ports.nanoseconds()
             let outcomes = call.perform(mono)
-            guard isOwnProcess() else { return }
-            next = mutex.withLock { finish(call, outcomes, startedAt) }
+            guard isOwnProcess() else { return 0 }
+            made += 1
+            next = mutex.withLock {
+                let next = finish(call, outcomes, startedAt)
+                if next == nil { owed += made }
+                return next
+            }
         }
+        return made
     }
+
+    /// Notes that a thread has handled so many of the calls that it owed, or that others have handled them.
+    func attended(_ calls: Int) { mutex.withLock { owed = max(0, owed - calls) } }
+
+    /// How many calls the threads will handle that have returned from `make`.
+    var owedCalls: Int { mutex.withLock { owed } }
 
     /// Notes the outcomes. Returns the next call to be made by the same thread, if any.
     private func finish(_ call: Call, _ outcomes: [Outcome], _ startedAt: UInt64) -> Call? {
@@ -185,6 +202,6 @@ final class CallQueue: @unchecked Sendable {
     /// Initialises the mutex again, in a forked child. Calls of the parent's threads are forgotten.
     func detachForkedChild() {
         mutex.reset()
-        (waiting, returned, underWay) = ([], [], [])
+        (waiting, returned, underWay, owed) = ([], [], [], 0)
     }
 }

@@ -73,6 +73,21 @@ import Testing
         #expect(tokens == Array(100...115))
     }
 
+    @Test func F11_a_thread_owes_the_calls_that_it_made_until_they_are_handled() {
+        teachQuickness()
+        calls.attended(calls.owedCalls)
+        add(100...103)
+        var owed = 0
+        while let call = calls.take() { owed += calls.make(call) { true } }
+        #expect(owed == 4 && calls.owedCalls == 4)
+        calls.attended(1)
+        #expect(calls.owedCalls == 3)
+        calls.attended(5)
+        #expect(calls.owedCalls == 0, "another thread has handled some of them")
+        add(200...200)
+        if let call = calls.take() { #expect(calls.make(call) { false } == 0 && calls.owedCalls == 0, "it returned in a forked child") }
+    }
+
     @Test func calls_that_take_long_return_one_by_one() {
         teachQuickness()
         add(100...140, microseconds: 300)

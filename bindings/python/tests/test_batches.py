@@ -18,6 +18,7 @@ import pytest
 from async_sender import in_loop, until
 from msgqueue import (
     BatchOptions,
+    Change,
     Delivery,
     FailureKind,
     InvalidError,
@@ -414,3 +415,40 @@ def test_F11_every_field_of_a_batch_is_that_of_the_message(store: Path) -> None:
                 timeout=12.5,
             )
             assert repr(delivery).startswith(f"Delivery(id='{delivery.id}'")
+
+
+def test_F11_a_batch_begins_before_the_outcomes_of_another_one_are_stored(store: Path) -> None:
+    calls: list[list[str]] = []
+    lock, both, gate = threading.Lock(), threading.Event(), threading.Event()
+
+    def transport(deliveries: list[Delivery]) -> list[Outcome]:
+        with lock:
+            calls.append([delivery.id for delivery in deliveries])
+            number = len(calls)
+        if number == 1:
+            both.wait(30)
+        elif number == 2:
+            both.set()
+            gate.wait(30)
+        return [Outcome.sent()] * len(deliveries)
+
+    two = BatchOptions(max_messages=1000, max_batches=2)
+    with opened(store, transport, batch_options=two, keep_changes=100_000) as queue:
+        queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(4000))
+        drain = threading.Thread(target=queue.drain)
+        drain.start()
+        # The second batch returns while the outcomes of the first one are being stored.
+        wait_until(lambda: queue.counts().sent > 0)
+        gate.set()
+        drain.join()
+        assert queue.counts().sent == 4000
+        changes: list[Change] = []
+        page = queue.changes(limit=1000)
+        while page.changes:
+            changes += page.changes
+            page = queue.changes(page.next, limit=1000)
+    second, third = set(calls[1]), set(calls[2])
+    begins = next(at for at, each in enumerate(changes) if each.id in third and each.status is Status.SENDING)
+    end = max(at for at, each in enumerate(changes) if each.id in second and each.status is Status.SENT)
+    # It waited for all of them: then batches were sent at the same time, and their outcomes stored at the same time.
+    assert begins < end
