@@ -116,10 +116,11 @@ class Outbox:
                 self.sent = int(line)
 
 
-def proof(broker: Broker, folder: Path, size: Size | None = None, *, batch: bool = True) -> str:
+def proof(broker: Broker, folder: Path, size: Size | None = None, *, batch: bool = True, batches: int = 0) -> str:
     """Sends messages from several outboxes while the broker and senders are killed and started again.
 
-    Then compares what consumers received with what was enqueued. Returns a report of one line.
+    `batches`: how many are in flight, as `max_batches`. Then compares what consumers received with what was enqueued.
+    Returns a report of one line.
     """
     size = size or (FULL if IS_SOAK else Size(SHORT_MESSAGES, broker.short_kills))
     begin = time.monotonic()
@@ -127,7 +128,7 @@ def proof(broker: Broker, folder: Path, size: Size | None = None, *, batch: bool
     broker.prepare(target)
     count = size.messages // size.senders
     spec: dict[str, object] = {"broker": type(broker).__name__, "port": broker.port, "target": target}
-    spec |= {"messages": count, "batch": batch}
+    spec |= {"messages": count, "batch": batch, "batches": batches}
     outboxes = [Outbox(folder, f"s{number}", spec) for number in range(size.senders)]
     try:
         _run(broker, outboxes, count, size.kills)
@@ -142,9 +143,10 @@ def proof(broker: Broker, folder: Path, size: Size | None = None, *, batch: bool
     assert copies == sum(reasons.values())
     if broker.deduplicates:
         assert copies == 0
+    way = f"in batches{f', {batches} in flight' if batches else ''}" if batch else "one by one"
     why = "".join(f", {number} {reason}" for reason, number in sorted(reasons.items()))
     return (
-        f"{type(broker).__name__}, {'in batches' if batch else 'one by one'}: {size.senders} outboxes, "
+        f"{type(broker).__name__}, {way}: {size.senders} outboxes, "
         f"{count * size.senders} messages, {size.kills} kills of the broker, {sum(each.kills for each in outboxes)} of "
         f"senders, in {sent - begin:.0f} s: 0 lost, in order, {copies} copies{why}; "
         f"{unknown} attempts with unknown outcome"

@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 import brokers
-from msgqueue import Draft, MessageQueue, RetryPolicy
+from msgqueue import BatchOptions, Draft, MessageQueue, RetryPolicy
 
 CONVERSATIONS = 16
 # Messages that are enqueued in one transaction.
@@ -53,6 +53,9 @@ def main(store: str, name: str) -> None:
     relay = getattr(brokers, spec["broker"]).relay_to(spec["port"], spec["target"], timeout=5)
     sending = {"batch_transport": relay.batch} if spec["batch"] else {"transport": relay}
     options: dict[str, Any] = {"online_debounce": 0.05, "keep_sent": None, "max_in_flight": CONVERSATIONS}
+    if spec["batches"]:
+        # Each of some conversations, so that the next one has others.
+        options["batch_options"] = BatchOptions(max_messages=CONVERSATIONS // 2, max_batches=spec["batches"])
     retry = RetryPolicy(base=0.1, factor=1, max_retries=1000)
     with relay, MessageQueue(store, retry=retry, **options, **sending) as queue:
         relay.attach(queue)

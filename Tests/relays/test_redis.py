@@ -403,6 +403,14 @@ def test_B5_B9_redis_proof(broker: Redis, tmp_path: Path, capsys: pytest.Capture
         print(f"\n{report}")
 
 
+def test_F11_B9_redis_proof_with_two_batches_in_flight(
+    broker: Redis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = proof(broker, tmp_path, Size(1500, 2), batches=2)
+    with capsys.disabled():
+        print(f"\n{report}")
+
+
 def test_B5_B9_redis_proof_one_by_one(broker: Redis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = proof(broker, tmp_path, Size(600, 2), batch=False)
     with capsys.disabled():
