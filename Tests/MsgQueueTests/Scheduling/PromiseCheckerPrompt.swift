@@ -57,7 +57,7 @@ extension PromiseChecker {
         let least = asked(simulation).lowerBound
         guard promptUntil == nil else {
             guard let prompt = simulation.core.prompt else { throw Violation("a prompt has no numbers") }
-            // Messages that have expired since are failed by the maintenance, which this host does not have.
+            // Messages that have expired since are failed by the maintenance, when the host polls.
             let most = asked(simulation, countsExpired: true).upperBound
             guard (least...max(least, most)).contains(prompt.messages + prompt.failed) else {
                 throw Violation("a prompt asks about \(prompt.messages) and \(prompt.failed) messages instead of \(least) to \(most)")

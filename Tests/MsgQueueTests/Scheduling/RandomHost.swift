@@ -102,8 +102,7 @@ struct RandomHost {
                 // Before the time for which the scheduler waits, it does nothing.
                 if isQuiet, wasWaiting, deadline.map({ simulation.now.mono < $0 }) ?? true {
                     let happened = simulation.entries[before...].filter { if case .waiting = $0.entry { false } else { true } }
-                    // An expiry has a time of its own, at which the engine's maintenance fails the message. This host has none: the scheduler
-                    // finds an expired message when it looks at its conversation for another reason, such as a hold that ends.
+                    // An expiry has a time of its own, at which the engine's maintenance fails the message.
                     if let first = happened.first, !Self.isExpiry(first.entry) {
                         throw Violation("the scheduler waited until \(deadline ?? -1), but then: \(first.entry)")
                     }
