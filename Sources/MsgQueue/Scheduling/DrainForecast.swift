@@ -90,7 +90,7 @@ package struct DrainForecast {
     /// The conversations of which a yes may send less than the sums of the store say.
     package var unusualConversations: Set<Name> {
         var names = scheduler.pausedConversations
-        for name in scheduler.lanes.byName.keys { names.insert(name) }
+        for (name, lane) in scheduler.lanes.byName where lane.flight != nil || lane.hasSelfStarting { names.insert(name) }
         for flight in scheduler.flights.values { names.insert(flight.conversation) }
         if !scheduler.prompt.includesFailed { for name in scheduler.gate.blocks.keys { names.insert(name) } }
         if let conversation = scheduler.session?.conversation { names.insert(conversation) }

@@ -191,6 +191,15 @@ extension Gate {
 
     // MARK: Timers
 
+    /// Whether nothing but times changes which messages of the conversation are due.
+    func mayRest(_ conversation: Name) -> Bool { laneTimersRun && !network.metered && blocks[conversation] == nil }
+
+    /// When the messages of the lane are due, if that was noted and still holds.
+    func rest(of lane: Lane, _ conversation: Name, _ now: Moment) -> Lane.Rest? {
+        guard let rest = lane.rest, now.mono < rest.until, mayRest(conversation) else { return nil }
+        return rest
+    }
+
     /// Whether timers start attempts: in the foreground, or with the option `send_in_background`.
     var timersRun: Bool { !isInBackground || sendsInBackground }
 

@@ -7,9 +7,11 @@ struct Lane {
     static let window = 16
 
     /// The first queued messages, in order; the first element is the next to start.
-    var upcoming: [Head] = []
+    var upcoming: [Head] = [] { didSet { rest = nil } }
     /// Messages that wait for a time or an unmetered link. They do not block later messages and return to their place afterwards.
-    var deferred: [Head] = []
+    var deferred: [Head] = [] { didSet { rest = nil } }
+    /// When all that is known waits for times of its own; nil: something else is known, or this is not.
+    var rest: Rest?
     /// The store may have queued messages after `last`.
     var more = false
     var last: Int64 = 0
@@ -36,7 +38,21 @@ struct Lane {
     var approved: Set<Int64> = []
     /// Messages loaded later, up to this sequence, join `approved`; 0: none.
     var approvedThrough: Int64 = 0
+    /// Some of its messages wait because the transport skipped them, or did.
+    var hasSkipped = false
 
+    /// Until when nothing of a lane changes but by an input (all monotonic).
+    struct Rest {
+        /// The first time at which a message is due or expires.
+        let until: Int64
+        /// When the message is due that starts first; nil: none does by itself.
+        let due: Int64?
+        /// When the first message is due.
+        let wake: Int64
+    }
+
+    /// The least number of deferred messages whose next time is noted.
+    private static let leastRest = 8
     /// The maximum length of `deferred`; beyond it a deferred message blocks its conversation.
     static let deferredCeiling = 1024
 
@@ -46,6 +62,9 @@ struct Lane {
         deferred += 1
         return true
     }
+
+    /// The number of messages that it knows, without those in flight.
+    var known: Int { upcoming.count + deferred.count }
 
     /// Whether it has queued messages or may have some in the store.
     var hasMessages: Bool { !upcoming.isEmpty || !deferred.isEmpty || more }
@@ -68,6 +87,30 @@ struct Lane {
 
     /// Notes that it is in no list of the scheduler.
     mutating func forgetTickets() { (wakeAt, dueAt, awaitsRead) = (0, 0, false) }
+
+    /// Forgets which messages the transport skipped: a drain that begins later does not wait for them.
+    mutating func forgetSkips() {
+        guard hasSkipped else { return }
+        hasSkipped = false
+        for place in upcoming.indices { upcoming[place].skippedUntil = nil }
+        for place in deferred.indices { deferred[place].skippedUntil = nil }
+    }
+
+    /// Notes that all that is known waits for times of its own, so that scheduling it again examines none of its messages. `due`: the wait for
+    /// the message that starts first; nil: none does by itself.
+    mutating func noteRest(due: Int64?, _ now: Moment) {
+        guard upcoming.isEmpty, deferred.count >= Self.leastRest else { return }
+        var (until, wake) = (Scheduler.longestSleep, Int64.max)
+        for head in deferred {
+            let wait = head.wait(now)
+            guard wait > 0 else { return }
+            wake = min(wake, wait)
+            until = min(until, wait)
+            if head.expiresAt != 0 { until = min(until, head.expiry(now).subtractingClamped(now.wall)) }
+        }
+        rest = Rest(
+            until: now.mono.addingClamped(until), due: due.map { now.mono.addingClamped($0) }, wake: now.mono.addingClamped(wake))
+    }
 
     /// Whether an attempt may begin, of the batch that is being chosen if there is one.
     func isFree(for batch: UInt64?) -> Bool { flight == nil || batch == self.batch }
@@ -126,19 +169,26 @@ struct Lane {
     /// Whether a message of the direct range waits for a time or an unmetered link.
     var hasDeferredDirect: Bool { deferred.contains { isDirect($0.sequence) } }
 
-    /// Adds a message after all others of the conversation.
-    mutating func append(_ head: Head) {
-        guard head.sequence > last else { return }
-        if !more, upcoming.count < Self.window {
+    /// Adds a message after all others of the conversation. One that is deferred takes no place in `upcoming`. Returns false if it stays in
+    /// the store.
+    @discardableResult
+    mutating func append(_ head: Head, isDeferred: Bool = false) -> Bool {
+        guard head.sequence > last else { return false }
+        if !more, isDeferred, deferred.count < Self.deferredCeiling {
+            deferred.append(head)
+        } else if !more, upcoming.count < Self.window {
             upcoming.append(head)
-            last = head.sequence
         } else {
             more = true
+            return false
         }
+        last = head.sequence
+        return true
     }
 
     /// Puts a message back into its place.
     mutating func insert(_ head: Head) {
+        if head.skippedUntil != nil { hasSkipped = true }
         guard head.sequence <= last else {
             append(head)
             return

@@ -1,6 +1,10 @@
 /// The scheduler's index of queued messages: a lane for each conversation found so far by reading the store in order, only as far as its
 /// messages may be sent; and which of them may start now, or at a time.
 package struct LaneIndex {
+    /// Outside mode auto: the most conversations, and the most messages, that are known between two drains.
+    static let keptLanes = 20_000
+    private static let keptHeads = 250_000
+
     var byName: [Name: Lane] = [:]
     /// The conversations of which a message may start now.
     var ready = ReadyLists()
@@ -89,27 +93,43 @@ package struct LaneIndex {
         noteChange()
         var lane = byName.values[place]
         let isDrained = gate.drains.session?.serves(conversation) ?? false
-        let isDroppable = gate.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
-        if lane.isIdle || isDroppable {
+        let needsDrain = gate.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
+        if lane.isIdle || needsDrain && !isKnown {
             // Nothing is lost: the backlog is in the store, and the next drain scans it from the beginning.
             byName[conversation] = nil
             return
         }
+        if needsDrain {
+            // The next drain knows the conversation without a read. Until then no time is waited for.
+            lane.forgetTickets()
+            lane.forgetSkips()
+            byName.values[place] = lane
+            return
+        }
         guard gate.isFree(lane), gate.mayStart, !gate.isPaused(conversation) else { return }
-        lane.sort { gate.isDeferred($0, now) }
-        var delayed = lane.deferred.isEmpty ? [] : lane.deferred.filter { $0.wait(now) > 0 }
-        if let head = lane.upcoming.first {
-            if !head.hasExpired(now), head.wait(now) > 0 {
-                delayed.append(head)
-            } else if head.hasExpired(now) || gate.eligibility(of: head, conversation, lane, now).isStart {
-                makeReady(rank(of: head), conversation, gate)
+        var (due, wake): (Int64?, Int64?)
+        if let rest = gate.rest(of: lane, conversation, now) {
+            (due, wake) = (rest.due.map { $0.subtractingClamped(now.mono) }, rest.wake.subtractingClamped(now.mono))
+        } else {
+            lane.sort { gate.isDeferred($0, now) }
+            var delayed = lane.deferred.isEmpty ? [] : lane.deferred.filter { $0.wait(now) > 0 }
+            if let head = lane.upcoming.first {
+                if !head.hasExpired(now), head.wait(now) > 0 {
+                    delayed.append(head)
+                } else if head.hasExpired(now) || gate.eligibility(of: head, conversation, lane, now).isStart {
+                    makeReady(rank(of: head), conversation, gate)
+                }
             }
-        } else if gate.canLoad(lane, conversation, now), !lane.awaitsRead {
+            due = delayed.isEmpty ? nil : gate.soonest(of: lane, conversation, now)?.wait(now)
+            wake = delayed.filter { gate.startsInTime($0, lane) || lane.goesFirst($0) }.map { $0.wait(now) }.min()
+            if gate.mayRest(conversation) { lane.noteRest(due: due, now) }
+        }
+        if lane.upcoming.isEmpty, !lane.awaitsRead, gate.canLoad(lane, conversation, now) {
             lane.awaitsRead = true
             unread.append(conversation)
         }
-        setDue(after: delayed.isEmpty ? nil : gate.soonest(of: lane, conversation, now)?.wait(now), &lane, conversation, now)
-        if let wake = delayed.filter({ gate.startsInTime($0, lane) || lane.goesFirst($0) }).map({ $0.wait(now) }).min() {
+        setDue(after: due, &lane, conversation, now)
+        if let wake {
             let key = now.mono + min(wake, Scheduler.longestSleep)
             if lane.wakeAt <= now.mono || key < lane.wakeAt {
                 lane.wakeAt = key
@@ -163,10 +183,12 @@ package struct LaneIndex {
 
     /// Schedules some of the lanes that `scheduleAll` has left. Until it has left none, no attempt starts and nothing is read.
     mutating func scheduleMore(_ gate: Gate, _ now: Moment) {
-        let part = Array(unscheduled.suffix(perStep))
-        unscheduled.removeLast(part.count)
-        for conversation in part {
+        var left = perStep
+        while left > 0, let conversation = unscheduled.popLast() {
+            left -= 1
             guard let place = byName.index(forKey: conversation) else { continue }
+            // Each deferred message is examined, unless it is known when the first of them is due.
+            if byName.values[place].rest == nil { left -= byName.values[place].deferred.count / 4 }
             byName.values[place].forgetTickets()
             schedule(conversation, at: place, gate, now)
         }
@@ -219,6 +241,16 @@ package struct LaneIndex {
 
     /// The survey has passed some conversations and not all.
     var isSurveying: Bool { isRanked && !scanComplete && surveyedThrough != nil }
+
+    /// Messages of the conversations that were read reach the index by inputs, so that nothing is read again.
+    var isKnown: Bool { scanComplete || isSurveying }
+
+    /// Outside mode auto: drops what a drain has read, so that the next one reads the store, unless it can continue with it and it is small.
+    mutating func dropUnlessKept(_ gate: Gate, _ now: Moment) {
+        let isKept = isKnown && byName.count <= Self.keptLanes && byName.values.lazy.map(\.known).reduce(0, +) <= Self.keptHeads
+        if gate.mode != .auto, !isKept { restartScan() }
+        scheduleAll(gate, now)
+    }
 
     /// The next read of the store that the choice needs; nil: none.
     mutating func nextRead(_ gate: Gate, sendsBacklog: Bool, _ now: Moment) -> Step? {

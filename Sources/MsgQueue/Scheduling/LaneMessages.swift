@@ -19,7 +19,9 @@ extension LaneIndex {
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
         if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }
         if lane.isDirectRangeOpen, lane.hasDeferredDirect { return true }
-        return scanComplete ? true : nil
+        // Outside mode auto those that wait for a time are sent by the next drain, and what follows them as well.
+        let awaitsDrain = gate.mode != .auto && gate.drains.session == nil && !lane.deferred.isEmpty
+        return scanComplete && !awaitsDrain ? true : nil
     }
 
     /// Whether a message in this place is sent directly; nil: if no queued message of its conversation is before it.
@@ -38,6 +40,7 @@ extension LaneIndex {
         ready.noteNewest(head.sequence)
         noteRank(head, gate, now)
         if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
+        if gate.mode != .auto, gate.drains.session == nil, isKnown, count > Self.keptLanes { dropUnlessKept(gate, now) }
         guard goesDirect || scanComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
             var isMissed = gate.drains.session?.conversation == conversation || isSurveying
@@ -186,16 +189,21 @@ extension LaneIndex {
             scannedThrough = max(scannedThrough, head.sequence)
             if head.sequence <= gate.pauses.clearedThrough(conversation) { continue }
             let known = gate.withMonotonicDue(head)
+            let isDeferred = gate.isDeferred(known, now)
             guard let place = byName.index(forKey: conversation) else {
                 var lane = Lane()
-                lane.append(known)
+                lane.append(known, isDeferred: isDeferred)
                 byName[conversation] = lane
                 touched.insert(conversation)
                 continue
             }
             if byName.values[place].flight != nil, flights.flight(of: head.sequence, in: byName.values[place]) != nil { continue }
-            if byName.values[place].upcoming.isEmpty { touched.insert(conversation) }
-            byName.values[place].append(known)
+            // Beside one that is due sooner, a deferred message changes nothing.
+            let dueAt = byName.values[place].dueAt
+            let isLater = isDeferred && dueAt != 0 && now.mono.addingClamped(known.wait(now)) >= dueAt
+            let wasEmpty = byName.values[place].upcoming.isEmpty
+            let isAdded = byName.values[place].append(known, isDeferred: isDeferred)
+            if wasEmpty, !(isAdded && isLater) { touched.insert(conversation) }
         }
         if complete { scanComplete = true }
         for conversation in touched { schedule(conversation, gate, now) }
@@ -216,6 +224,7 @@ extension LaneIndex {
         let free = known.filter { !gate.isDeferred($0, now) }
         change(conversation, gate, now) { lane in
             lane.upcoming = known
+            lane.hasSkipped = lane.hasSkipped || !skipEnds.isEmpty
             lane.awaitsRead = false
             lane.more = !complete
             lane.last = heads.last?.sequence ?? lane.last

@@ -24,14 +24,13 @@ extension Scheduler {
     }
 
     /// Ends the current drain, which was reported. `through` is the last sequence in the store. Outside mode auto the index of the backlog
-    /// is dropped; the messages stay in the store. Returns true if the next requested drain begins.
+    /// is dropped, if it cannot be continued or is large; the messages stay in the store. Returns true if the next requested drain begins.
     package mutating func finished(_ stop: Report.Stop, through: Int64, _ now: Moment) -> Bool {
         if stop == .waiting, gate.mode == .ask, gate.isStrict, let session {
             lanes.approveFollowing(through: through, of: session, gate, now)
         }
         gate.drains.session = nil
-        if gate.mode != .auto { lanes.restartScan() }
-        lanes.scheduleAll(gate, now)
+        lanes.dropUnlessKept(gate, now)
         guard gate.drains.beginNext() else { return false }
         drainBegan(now)
         return true

@@ -27,7 +27,10 @@ extension Scheduler {
     }
 
     /// Computes waits again, after the wall clock was set or the machine resumed from suspend.
-    package mutating func clockSet(_ now: Moment) { lanes.scheduleAll(gate, now) }
+    package mutating func clockSet(_ now: Moment) {
+        lanes.changeAll { $0.rest = nil }
+        lanes.scheduleAll(gate, now)
+    }
 
     /// Notes whether there is a transport, and the limits of its batches if it takes batches.
     package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {

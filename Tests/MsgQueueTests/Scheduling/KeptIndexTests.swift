@@ -1,0 +1,78 @@
+import Testing
+
+@testable import MsgQueue
+
+/// F9: outside mode auto a drain uses what the one before has read of the store.
+@Suite struct KeptIndexTests {
+    /// Runs a drain. Returns the work of SQLite.
+    private func drain(_ simulation: Simulation, batch: Int = 0) throws -> Int {
+        try DatabaseWork.count(simulation.context.store) {
+            simulation.drain(batch: batch)
+            try simulation.run()
+        }
+    }
+
+    @Test(arguments: [Mode.manual, .ask]) func F9_a_drain_reads_scheduled_messages_once(mode: Mode) throws {
+        let simulation = try Simulation(mode, direct: false)
+        let due = simulation.now.wall + 3_600_000
+        let scheduled = (0..<3_000).map { Name("scheduled \($0 % 5)") }
+        simulation.preload(scheduled) { $0.notBefore = due }
+        simulation.preload(["plain"])
+        let first = try drain(simulation)
+        #expect(simulation.starts == [3_001])
+        let later = simulation.enqueue(["plain", "scheduled 1", "other"])
+        let second = try drain(simulation)
+        #expect(second < first / 5, "\(first), then \(second)")
+        #expect(simulation.starts.suffix(3) == later[...])
+        #expect(simulation.reports.last?.stop == .waiting && simulation.reports.last?.remaining == Int64(scheduled.count))
+        // When their time has come, they are sent in their order.
+        simulation.advance(3_600_000)
+        _ = try drain(simulation)
+        #expect(Set(simulation.starts).count == 3_004)
+        #expect(simulation.reports.last?.stop == .empty)
+    }
+
+    @Test func F9_one_priority_lets_only_the_first_drain_read_every_conversation() throws {
+        let simulation = try Simulation(.manual, direct: false)
+        let count = 1_000
+        simulation.preload((0..<count).map { Name("\($0)") })
+        simulation.preload(["urgent"]) { $0.priority = 1 }
+        let first = try drain(simulation, batch: 1)
+        #expect(simulation.starts == [Int64(count) + 1])
+        for number in 1...10 {
+            let later = try drain(simulation, batch: 1)
+            #expect(later < first / 5, "\(first), then \(later)")
+            #expect(simulation.starts.last == Int64(number))
+        }
+    }
+
+    @Test func F9_a_drain_does_not_wait_for_what_the_one_before_skipped() throws {
+        let simulation = try Simulation(.manual, direct: false)
+        simulation.preload(["a", "b"])
+        simulation.drain()
+        try simulation.run { _ in .skipped }
+        let tried = simulation.starts.count
+        #expect(tried >= 2 && simulation.reports.last?.stop == .waiting)
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.starts.suffix(2) == [1, 2] && simulation.starts.count == tried + 2)
+        #expect(simulation.reports.last?.stop == .empty)
+    }
+
+    @Test func F9_messages_that_change_between_two_drains_are_sent() throws {
+        let simulation = try Simulation(.manual, direct: false, backoff: .ladder([]))
+        let due = simulation.now.wall + 60_000
+        simulation.preload(Array(repeating: "a", count: 40)) { $0.notBefore = due }
+        simulation.preload(Array(repeating: "b", count: 40))
+        simulation.drain()
+        try simulation.run { $0 == 41 ? .reject() : .sent }
+        #expect(simulation.reports.last?.failed == 1)
+        simulation.delete(1)
+        simulation.retryAll()
+        simulation.enqueue("a")
+        simulation.advance(60_000)
+        _ = try drain(simulation)
+        #expect(simulation.reports.last?.stop == .empty)
+        #expect(Set(simulation.starts) == Set(2...81))
+    }
+}
