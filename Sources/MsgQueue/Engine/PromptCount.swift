@@ -206,7 +206,7 @@ final class PromptCount {
     /// What a yes sends of an unusual conversation; nil: its examination continues.
     private func found(in name: Name, _ counts: Counts, _ work: inout Work, _ now: Moment) throws(QueueError) -> Found? {
         let retries = store.unsentSums.sums.retries[name] ?? [:]
-        noteRetries(retries, &work, now)
+        noteWaits(of: name, retries, &work, now)
         let forecast = forecast(now)
         let share = forecast.share(
             of: name, retries: retries, deferred: deferred(store.unsentSums.sums.part(of: name), of: name))
@@ -225,12 +225,19 @@ final class PromptCount {
         }
     }
 
-    /// The result changes when the delay of a retry ends.
-    private func noteRetries(_ retries: [Int64: Head], _ work: inout Work, _ now: Moment) {
-        for head in retries.values {
-            let wait = context.core.scheduler.gate.withMonotonicDue(head).retryWait(now)
-            if wait > 0 { work.changesAt = min(work.changesAt ?? Int64.max, now.mono.addingClamped(wait)) }
+    /// The result changes when the delay of a retry ends, or that of a message that the transport skipped, and when a failed message is due
+    /// that was scheduled.
+    private func noteWaits(of name: Name, _ retries: [Int64: Head], _ work: inout Work, _ now: Moment) {
+        var waits = retries.values.map { context.core.scheduler.gate.withMonotonicDue($0).retryWait(now) }
+        if includesFailed {
+            // The wall clock may be set, so that a time of it is looked at again.
+            for head in (store.unsentSums.sums.scheduledFailures[name] ?? [:]).values {
+                waits.append(min(head.scheduledWait(now), Scheduler.longestSleep))
+            }
         }
+        if let end = forecast(now).nextSkipEnd(in: name) { waits.append(end.subtractingClamped(now.mono)) }
+        guard let wait = waits.filter({ $0 > 0 }).min() else { return }
+        work.changesAt = min(work.changesAt ?? Int64.max, now.mono.addingClamped(wait))
     }
 
     /// The queued messages that a yes does not send although the sums contain them: those being sent, those that start without it, and those

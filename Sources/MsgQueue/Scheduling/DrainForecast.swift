@@ -126,6 +126,12 @@ package struct DrainForecast {
         return (lane.upcoming + lane.deferred).filter { lane.startsUnasked($0.sequence) }
     }
 
+    /// When the next message of the conversation that the transport skipped no longer waits (monotonic); nil: none waits.
+    package func nextSkipEnd(in conversation: Name) -> Int64? {
+        guard let lane = scheduler.lanes[conversation], lane.hasSkipped else { return nil }
+        return (lane.upcoming + lane.deferred).lazy.compactMap(\.skippedUntil).filter { $0 > now.mono }.min()
+    }
+
     /// Whether a yes would send nothing at all now.
     package var sendsNothing: Bool {
         !scheduler.gate.mayStart || scheduler.gate.isHeldByReceiver(now) || scheduler.gate.isMeteredForAll

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import MsgQueue
@@ -150,7 +151,13 @@ import Testing
         }
     }
 
-    @Test(arguments: 1...60)
+    /// `MSGQUEUE_SEED` repeats one run, `MSGQUEUE_SEEDS` sets their number.
+    private static let seeds: ClosedRange<UInt64> = {
+        func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
+        return number("MSGQUEUE_SEED").map { $0...$0 } ?? 1...(number("MSGQUEUE_SEEDS") ?? 60)
+    }()
+
+    @Test(arguments: seeds)
     func Q22_the_count_is_what_a_drain_sends(seed: UInt64) throws {
         let scene = try Scene(seed)
         try scene.prepare()
@@ -162,7 +169,7 @@ import Testing
         for step in 0..<20 where try scene.bench.engine.state().prompt != nil {
             try scene.act()
             try scene.settle()
-            try scene.check("seed \(seed), step \(step)", mayBeWithdrawn: wasRaised)
+            try scene.check("seed \(seed), step \(step)", mayBeWithdrawn: true)
         }
         guard try scene.bench.engine.state().prompt != nil else { return }
         let before = try scene.check("seed \(seed), at the end", mayBeWithdrawn: false)
@@ -176,6 +183,48 @@ import Testing
         let isExact = !startsByItself && scene.bench.engine.context.options.drainBatch == 0
         #expect(isExact ? report?.sent == before : report.map { $0.sent >= before } ?? false, "seed \(seed)")
         #expect(Int64(scene.bench.deliveries.count - first) >= before)
+    }
+
+    /// In the background no timer ends that delay.
+    @Test func Q22_the_count_changes_when_a_skipped_message_no_longer_waits() throws {
+        let bench = try EngineBench { options in
+            (options.mode, options.direct, options.initialConnectivity, options.onlineDebounce) = (.ask, false, .offline, 0)
+            options.backoff = .ladder([1_000])
+        }
+        try bench.enqueue("beside", "ben")
+        try bench.enqueue("retried", "ana")
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.poll()
+        #expect(try bench.engine.state().prompt?.messages == 2)
+        bench.answer { $0.attempt == 1 ? .retry() : .skipped }
+        try bench.engine.drain("ana", batch: 0, timeout: nil, includesFailed: false) { _ in }
+        try bench.poll()
+        try bench.enqueue("behind", "ana")
+        try bench.pass(1_000)
+        #expect(bench.deliveries.count == 2)
+        try bench.engine.setLifecycle(isInBackground: true)
+        try bench.pass(250)
+        #expect(try bench.engine.state().prompt?.messages == 1)
+        try bench.pass(1_500)
+        #expect(try bench.engine.state().prompt?.messages == 2 && bench.deliveries.count == 2)
+    }
+
+    @Test func Q22_the_count_changes_when_a_failed_message_is_due() throws {
+        let bench = try EngineBench { options in
+            (options.mode, options.direct, options.initialConnectivity, options.onlineDebounce) = (.ask, false, .offline, 0)
+            options.promptForFailed = true
+        }
+        try bench.enqueue("beside", "ben")
+        let id = try bench.enqueue("later", "ana", notBefore: bench.clock.wall + 2_000)
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.poll()
+        bench.answer(.reject())
+        try bench.engine.sendNow(id)
+        try bench.pass(250)
+        let before = try bench.engine.state().prompt
+        #expect(try bench.status(id) == .failed && before?.messages == 1 && before?.failed == 0)
+        try bench.pass(2_000)
+        #expect(try bench.engine.state().prompt?.failed == 1)
     }
 
     @Test func Q22_the_count_follows_the_queue_and_its_expiry_does_not_move() throws {
