@@ -2,18 +2,19 @@
 /// lock, whatever the store and the disk.
 struct StepSize {
     /// In milliseconds.
-    private static let longestStep: Int64 = 2
-
+    private let longest: Int64
     private let range: ClosedRange<Int64>
     private(set) var value: Int64
 
-    init(_ value: Int64, in range: ClosedRange<Int64>) { (self.value, self.range) = (value, range) }
+    init(_ value: Int64, in range: ClosedRange<Int64>, longest: Int64 = 2) {
+        (self.value, self.range, self.longest) = (value, range, longest)
+    }
 
     /// Notes how long a step took, in milliseconds.
     mutating func took(_ time: Int64) {
-        if time > Self.longestStep {
+        if time > longest {
             value = max(value / 2, range.lowerBound)
-        } else if time < Self.longestStep {
+        } else if time < longest {
             value = min(value * 2, range.upperBound)
         }
     }
