@@ -27,6 +27,7 @@ package struct LongReads {
         do throws(QueueError) {
             while try engine.input({ () throws(QueueError) in try engine.backups.takeStep(of: copy) }) {
                 guard !isCancelled() else { throw QueueError(.closed, "the copy was cancelled") }
+                try copy.flushPart()
                 // Let threads that wait for the lock run first.
                 usleep(100)
             }

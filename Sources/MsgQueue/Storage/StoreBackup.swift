@@ -4,14 +4,18 @@ import Glibc
 /// An online copy of the store, made in steps. Changes between two steps are included. The initialiser, `step` and `abandon` use the store
 /// and need the engine's lock; `finish` does not.
 package final class StoreCopy {
-    /// Two megabytes, which take one or two milliseconds.
-    private static let pagesPerStep: Int32 = 512
+    /// The pages that one step copies, under the engine's lock: less than a millisecond.
+    private static let pagesPerStep: Int32 = 128
+    /// The copy is flushed after so many steps. Where much is written and not flushed, the kernel lets each write wait, also those under the
+    /// engine's lock, and the flushes of the log.
+    private static let stepsPerFlush = 128
 
     private let path: String
     private let file: NewFile
     private let store: Store
     private var target: OpaquePointer?
     private var backup: OpaquePointer?
+    private var steps = 0
     /// The row of the table `state` in the copy.
     private var state = StoreState()
 
@@ -53,12 +57,21 @@ package final class StoreCopy {
     package func step() throws(QueueError) -> Bool {
         guard let running = backup else { throw QueueError(.closed, "the queue was closed before the copy was complete") }
         let code = sqlite3_backup_step(running, Self.pagesPerStep)
+        steps += 1
         if code == SQLITE_OK { return true }
         backup = nil
         let finished = sqlite3_backup_finish(running)
         guard code == SQLITE_DONE, finished == SQLITE_OK else { throw problem(code == SQLITE_DONE ? finished : code) }
         state = store.state.copy
         return false
+    }
+
+    /// Flushes what was copied, if it is much. Without the engine's lock.
+    package func flushPart() throws(QueueError) {
+        guard steps >= Self.stepsPerFlush else { return }
+        steps = 0
+        // A later flush would not report the same error again.
+        try Posix.sync(file.descriptor, path)
     }
 
     /// Finishes the complete copy: marks it as closed, with a new generation so that no log of the original belongs to it.

@@ -51,6 +51,19 @@ import Testing
         #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-tail", "outbox.db-wal"])
     }
 
+    /// A step is under the lock of the queue.
+    @Test func F9_a_step_of_a_backup_copies_at_most_128_pages() throws {
+        let bench = try StoreBench()
+        for number in 0..<20 { try bench.add("ana", [UInt8](repeating: UInt8(number), count: 200_000)) }
+        let path = bench.directory.file("copy.db")
+        let copy = try bench.store.copy(to: path)
+        var steps = 1
+        while try copy.step() { steps += 1 }
+        try copy.finish()
+        let pages = try PlainDatabase(path).number("PRAGMA page_count")
+        #expect(pages > 1_500 && Int64(steps) >= pages / 128)
+    }
+
     @Test func X12_changes_between_two_steps_are_in_the_copy() throws {
         let bench = try StoreBench()
         for number in 0..<40 { try bench.add("ana", [UInt8](repeating: UInt8(number), count: 200_000)) }
