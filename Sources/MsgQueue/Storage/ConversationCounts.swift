@@ -9,6 +9,8 @@ final class ConversationCounts {
     private let checks: RunningChecks
     private let repairs: Repairs
     private(set) var counters = Counters()
+    /// What `start` added up for all conversations; nil: it did not, or some counts were damaged.
+    private(set) var foldedSum: Counts?
     /// Changes of the current transaction that the table `conversation` does not have yet.
     private var changed: [Name: Counts] = [:]
     /// The newest folded message of each conversation that the current transaction removed and `write` has not handled yet.
@@ -22,13 +24,16 @@ final class ConversationCounts {
         (self.unsentSums, self.checks, self.repairs) = (unsentSums, checks, repairs)
     }
 
-    /// Begins with the totals of a closed store; nil: adds up the messages.
-    func start(_ totals: Counts?) throws(QueueError) {
+    /// Begins with the totals of a closed store; nil: adds up those of the conversations, if `folded` is not their sum, and the other
+    /// messages.
+    func start(_ totals: Counts?, folded: Counts? = nil) throws(QueueError) {
         if let totals {
             counters = Counters(totals: totals)
         } else {
             let unfolded = try unfolded()
-            counters = Counters(totals: unfolded.values.reduce(try sum(), +), unfolded: unfolded)
+            let (sum, isRebuilt) = if let folded { (folded, false) } else { try addUp() }
+            counters = Counters(totals: unfolded.values.reduce(sum, +), unfolded: unfolded)
+            foldedSum = isRebuilt ? nil : sum
         }
     }
 
@@ -244,7 +249,9 @@ final class ConversationCounts {
     }
 
     /// Returns the sum of the counts of all conversations. Damaged counts are rebuilt.
-    func sum() throws(QueueError) -> Counts {
+    func sum() throws(QueueError) -> Counts { try addUp().sum }
+
+    private func addUp() throws(QueueError) -> (sum: Counts, isRebuilt: Bool) {
         try write()
         let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation ORDER BY name")
         var sum = Counts()
@@ -260,7 +267,7 @@ final class ConversationCounts {
             return true
         }
         for name in damaged { sum += try recount(name) }
-        return sum
+        return (sum, !damaged.isEmpty)
     }
 
     /// Counts the rows that are not folded, by conversation.

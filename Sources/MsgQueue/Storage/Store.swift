@@ -52,7 +52,7 @@ package final class Store {
             database.prepareLog = { [unowned log] () throws(QueueError) in try log.prepare() }
         }
         do throws(QueueError) {
-            try start(opening.survey, layout)
+            try start(opening.survey, layout, folded: opening.folded)
             try openFeed(options)
         } catch {
             database.rollback()
@@ -102,8 +102,8 @@ package final class Store {
         repairs.use(self)
     }
 
-    /// Continues from the state that the last owner left.
-    func start(_ survey: StoreSurvey, _ layout: Layout) throws(QueueError) {
+    /// Continues from the state that the last owner left. `folded`: the counts of the folded rows, if they were added up before.
+    func start(_ survey: StoreSurvey, _ layout: Layout, folded: Counts? = nil) throws(QueueError) {
         // Also for the commit of an upgrade.
         state.adopt(survey.state, isUnchecked: survey.needsCheck)
         if survey.logFrames > 0, !isReadOnly {
@@ -120,7 +120,7 @@ package final class Store {
         } else if survey.needsIndexes {
             try reindex()
         }
-        try counts.start(state.row.mark == .closed && state.row.totals.isPlausible ? state.row.totals : nil)
+        try counts.start(state.row.mark == .closed && state.row.totals.isPlausible ? state.row.totals : nil, folded: folded)
         guard counts.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }

@@ -6,6 +6,8 @@ struct StoreOpening {
     let survey: StoreSurvey
     let database: Database
     let boot = SystemBoot.id()
+    /// The counts of the folded rows, which the view has added up; nil: it has not.
+    private(set) var folded: Counts?
 
     /// Opens the store at a path, or creates it. An existing store is not changed on disk until it has been accepted.
     init(_ given: String, _ options: Options, _ layout: Layout) throws(QueueError) {
@@ -19,7 +21,7 @@ struct StoreOpening {
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
                 let isChanged = survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes
                 if !options.readOnly, isChanged || survey.layout < layout.version {
-                    try Self.dryRun(lock, reading, survey, boot, layout)
+                    folded = try Self.dryRun(lock, reading, survey, boot, layout)
                 }
                 if let unread = view.readError { throw unread }
             } catch {
@@ -53,13 +55,15 @@ struct StoreOpening {
         }
     }
 
-    /// Performs the changes of the opening in a view that is then discarded. If one fails, the store is refused.
+    /// Performs the changes of the opening in a view that is then discarded. If one fails, the store is refused. Returns the counts of the
+    /// folded rows if nothing was rebuilt.
     private static func dryRun(
         _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String, _ layout: Layout
-    ) throws(QueueError) {
+    ) throws(QueueError) -> Counts? {
         let store = Store(over: view, lock, boot)
         do throws(QueueError) {
             try store.start(survey, layout)
+            var folded = survey.state == nil || survey.needsIndexes ? nil : store.counts.foldedSum
             _ = try store.queue.firstExpiry()
             _ = try store.queue.conversationsWithFailures()
             _ = try store.queue.hasPriorities()
@@ -69,7 +73,9 @@ struct StoreOpening {
                 store.rollback()
                 guard store.rebuildIndexes() else { throw error }
                 try dryRunRecovery(store)
+                folded = nil
             }
+            return folded
         } catch {
             store.rollback()
             throw error.code == .internal ? QueueError(.corrupt, "\(lock.path) is damaged: \(error.detail)") : error

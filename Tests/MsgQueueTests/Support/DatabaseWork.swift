@@ -22,10 +22,29 @@ enum DatabaseWork {
         return calls.pointee * Int(instructions)
     }
 
+    /// Runs `body` and returns how many statements it executed.
+    static func statements(_ store: Store, _ body: () throws -> Void) rethrows -> Int {
+        let count = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+        count.initialize(to: 0)
+        defer { count.deallocate() }
+        sqlite3_trace_v2(
+            store.database.handle, UInt32(SQLITE_TRACE_STMT),
+            { _, context, _, _ in
+                context?.assumingMemoryBound(to: Int.self).pointee += 1
+                return 0
+            }, count)
+        defer { sqlite3_trace_v2(store.database.handle, 0, nil, nil) }
+        try body()
+        return count.pointee
+    }
+
+    /// How many pages the connection of the store has read from the files since it was opened or was asked last.
+    static func pagesRead(_ store: Store) -> Int { pages(store, resetting: false) {} }
+
     /// Runs `body` and returns how many pages it read from the files.
-    static func pages(_ store: Store, _ body: () throws -> Void) rethrows -> Int {
+    static func pages(_ store: Store, resetting: Bool = true, _ body: () throws -> Void) rethrows -> Int {
         var (count, highest): (Int32, Int32) = (0, 0)
-        sqlite3_db_status(store.database.handle, SQLITE_DBSTATUS_CACHE_MISS, &count, &highest, 1)
+        if resetting { sqlite3_db_status(store.database.handle, SQLITE_DBSTATUS_CACHE_MISS, &count, &highest, 1) }
         try body()
         sqlite3_db_status(store.database.handle, SQLITE_DBSTATUS_CACHE_MISS, &count, &highest, 1)
         return Int(count)
