@@ -12,6 +12,8 @@ final class Maintenance {
     private static let interval: Int64 = 60_000
     /// The pause between two steps of the comparison or of the check, so that callers wait for one step at most.
     private static let comparisonPause: Int64 = 4
+    /// The same of the comparison while others change the store: it takes a twentieth of their time.
+    private static let comparisonPauseInUse: Int64 = 25
     /// The pause between two steps of a search in the history, so that callers can use the disk in between.
     private static let searchPause: Int64 = 20
 
@@ -29,6 +31,8 @@ final class Maintenance {
     let clock: ClockCorrection
     /// When the next step of the comparison is due (monotonic).
     private var comparisonAt: Int64 = 0
+    /// The commits of the store before the last step.
+    private var comparedCommits = 0
     private var vacuum = VacuumSchedule()
     /// The most messages that one step of pruning removes.
     private var pruned = StepSize(32, in: 4...Int64(Pruning.limit))
@@ -251,7 +255,8 @@ final class Maintenance {
     func compareIndexes(_ writes: PendingWrites) {
         let now = context.ports.moment
         guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.storageRetryAt else { return }
-        comparisonAt = now.mono + Self.comparisonPause
+        comparisonAt = now.mono + (store.commits == comparedCommits ? Self.comparisonPause : Self.comparisonPauseInUse)
+        comparedCommits = store.commits
         guard let difference = store.checks.compareIndexes(), rebuildIndexes(QueueError(.corrupt, difference)) else { return }
         context.core.scheduler.forgetBacklog(now)
     }

@@ -34,6 +34,27 @@ import Testing
         #expect(bench.store.checks.compareIndexes() == nil, "nothing is left to compare")
     }
 
+    @Test func F9_the_comparison_gives_way_to_those_who_change_the_store() throws {
+        var passes: [Int] = []
+        for isInUse in [false, true] {
+            let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
+            try Array("hello".utf8).withUnsafeBytes { body in
+                let draft = BorrowedDraft(
+                    id: nil, conversation: "ana", body: body, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false)
+                _ = try bench.engine.enqueue(DraftBatch(count: 9_000) { places in places.map { _ in draft } })
+            }
+            try bench.reopen()
+            var count = 0
+            while count < 1_000, try !bench.withStore({ $0.checks.areIndexesCompared }) {
+                if isInUse { try bench.enqueue() }
+                try bench.pass(5)
+                count += 1
+            }
+            passes.append(count)
+        }
+        #expect(passes[0] <= 20 && (40..<1_000).contains(passes[1]), "\(passes)")
+    }
+
     @Test func F8_D10_a_step_does_not_read_a_long_conversation_from_its_start() throws {
         let bench = try StoreBench()
         try bench.transaction { _ in for _ in 0..<30_000 { _ = try bench.insert("ana") } }
