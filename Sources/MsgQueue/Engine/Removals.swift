@@ -23,6 +23,8 @@ final class Removals {
         fileprivate var isComplete = false
         /// The most messages per transaction. Many share the pages of the indexes that it writes.
         fileprivate var limit = 1_000
+        /// How many of them, so that with its commit, which writes more the more conversations there are, a step takes some milliseconds.
+        fileprivate var size = StepSize(1_000, in: 32...1_000, longest: 8)
 
         init(_ target: Target) { self.target = target }
 
@@ -150,13 +152,15 @@ final class Removals {
             let page = try store.pages.sequences(target.filter, sending: sending)
             (removal.found, removal.isComplete) = (page.prefix { $0 <= through }, page.count < target.limit)
         }
-        let sequences = removal.found.prefix(removal.limit)
+        let sequences = removal.found.prefix(min(removal.limit, Int(removal.size.value)))
         guard !sequences.isEmpty else { return false }
         let isLeast = removal.limit == 1
         var (rows, last): ([Row], Int64) = ([], 0)
+        let start = context.ports.mono()
         // The last step flushes all of them.
         try transactions.run(durable: false, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             (rows, last) = ([], 0)
+            let beside = try store.messages.rowsBeside(sequences)
             var bytes: Int64 = 0
             let end = context.ports.mono().addingClamped(Self.longestStep)
             for sequence in sequences {
@@ -168,11 +172,12 @@ final class Removals {
                 else {
                     continue
                 }
-                try store.messages.deleteAsked(row, now: context.ports.wall())
+                try store.messages.deleteAsked(row, beside, now: context.ports.wall())
                 bytes = bytes.addingClamped(row.bodySize)
                 rows.append(row)
             }
         }
+        removal.size.took(context.ports.mono() &- start)
         (removal.after, removal.count) = (last, removal.count + Int64(rows.count))
         removal.found = removal.found.drop { $0 <= last }
         forget(rows, removal)

@@ -125,31 +125,54 @@ extension MessageTable {
         return row
     }
 
-    /// Removes a message and its rows in other tables. `kind`: why.
-    func delete(_ row: Row, _ kind: StoredChange.Kind = .deleted, _ attempt: Attempt? = nil) throws(QueueError) {
+    /// Which messages have rows in other tables.
+    struct RowsBeside {
+        fileprivate let largeBodies: Set<Int64>
+        fileprivate let attempts: Set<Int64>
+        fileprivate let inFlight: Set<Int64>
+    }
+
+    /// Returns which of these messages, in order, have rows in other tables; nil: there are too many others between them.
+    func rowsBeside(_ messages: ArraySlice<Int64>) throws(QueueError) -> RowsBeside? {
+        guard let first = messages.first, let last = messages.last, last.subtractingClamped(first) / 8 <= Int64(messages.count) else {
+            return nil
+        }
+        func sequences(_ statement: Statement) throws(QueueError) -> Set<Int64> {
+            statement.bind(1, first)
+            statement.bind(2, last)
+            return Set(try statement.integers())
+        }
+        return RowsBeside(
+            largeBodies: try sequences(try database.statement("SELECT seq FROM large_body WHERE seq BETWEEN ?1 AND ?2")),
+            attempts: try sequences(try database.statement("SELECT seq FROM attempt WHERE seq BETWEEN ?1 AND ?2")),
+            inFlight: try sequences(try database.statement("SELECT seq FROM in_flight WHERE seq BETWEEN ?1 AND ?2")))
+    }
+
+    /// Removes a message and its rows in other tables. `kind`: why. `beside`: nil: it is not known whether it has any.
+    func delete(
+        _ row: Row, _ kind: StoredChange.Kind = .deleted, _ attempt: Attempt? = nil, _ beside: RowsBeside? = nil
+    ) throws(QueueError) {
         try history.change(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
         try failures.note(of: row, nil)
-        var (isFirst, existed) = (true, false)
-        for statement in [
-            try database.statement("DELETE FROM message WHERE seq = ?1"),
-            try database.statement("DELETE FROM large_body WHERE seq = ?1"),
-            try database.statement("DELETE FROM attempt WHERE seq = ?1"),
-            try database.statement("DELETE FROM in_flight WHERE seq = ?1"),
-        ] {
-            statement.bind(1, row.sequence)
-            try statement.run()
-            if isFirst { existed = database.changes == 1 }
-            isFirst = false
+        let sequence = row.sequence
+        func run(_ deletion: Statement) throws(QueueError) {
+            deletion.bind(1, sequence)
+            try deletion.run()
         }
+        try run(try database.statement("DELETE FROM message WHERE seq = ?1"))
+        let existed = database.changes == 1
+        if beside?.largeBodies.contains(sequence) ?? true { try run(try database.statement("DELETE FROM large_body WHERE seq = ?1")) }
+        if beside?.attempts.contains(sequence) ?? true { try run(try database.statement("DELETE FROM attempt WHERE seq = ?1")) }
+        if beside?.inFlight.contains(sequence) ?? true { try run(try database.statement("DELETE FROM in_flight WHERE seq = ?1")) }
         guard existed else { return }
         counts.noteRemoved(row)
         try feed?.noteGone(row, kind, attempt)
     }
 
     /// Removes a message that the host deletes, which may be damaged. `row`: its outline.
-    func deleteAsked(_ row: Row, now: Int64) throws(QueueError) {
+    func deleteAsked(_ row: Row, _ beside: RowsBeside? = nil, now: Int64) throws(QueueError) {
         try verifyCounts(for: row, .whole)
-        try delete(row)
+        try delete(row, .deleted, nil, beside)
         if !row.progress.status.isUnsent { try recentIDs.add(row.id, of: row.sequence, isReceived: row.isReceived, now: now) }
     }
 

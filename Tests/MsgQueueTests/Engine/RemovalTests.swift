@@ -50,6 +50,15 @@ import Testing
 
     // MARK: Clear
 
+    /// Its row is read twice, without and with its checksum.
+    @Test func F9_clear_executes_three_statements_for_a_message_without_rows_in_other_tables() throws {
+        let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
+        try enqueue(bench, Array(repeating: 10, count: 500) + [100 << 10])
+        let count = try DatabaseWork.statements(bench.engine.context.store) { try bench.engine.clear(nil) }
+        #expect((1_500..<1_600).contains(count), "\(count)")
+        #expect(try bench.withStore { try $0.database.statement("SELECT 1 FROM large_body").integers() }.isEmpty)
+    }
+
     @Test(arguments: [nil, "ana"] as [Name?])
     func F9_a_step_of_clear_deletes_at_most_1000_messages_and_256_KiB_of_bodies(of name: Name?) throws {
         let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
