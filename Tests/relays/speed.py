@@ -20,8 +20,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import brokers
 from checks import new_target
@@ -40,34 +40,51 @@ NAMES: dict[str, Callable[[Path], Broker]] = {
 WINDOW = 1000
 
 
-def bare_redis(broker: Broker, target: str, count: int) -> float:
+class Spent(NamedTuple):
+    """The time that sending took, and the processor time of this process."""
+
+    seconds: float
+    processor: float
+
+
+class Watch:
+    """Measures from now on."""
+
+    def __init__(self) -> None:
+        self._begin = Spent(time.monotonic(), time.process_time())
+
+    def read(self) -> Spent:
+        return Spent(time.monotonic() - self._begin.seconds, time.process_time() - self._begin.processor)
+
+
+def bare_redis(broker: Broker, target: str, count: int) -> Spent:
     client = broker.load("redis").Redis(port=broker.port)
     client.ping()
-    begin = time.monotonic()
+    watch = Watch()
     for first in range(0, count, WINDOW):
         pipeline = client.pipeline(transaction=False)
         for number in range(first, min(first + WINDOW, count)):
             pipeline.xadd(target, {"msgq-id": f"{target}-{number}", "msgq-body": BODY})
         pipeline.execute()
-    return time.monotonic() - begin
+    return watch.read()
 
 
-def bare_nats(broker: Broker, target: str, count: int) -> float:
-    async def publish(stream: Client) -> float:
-        begin = time.monotonic()
+def bare_nats(broker: Broker, target: str, count: int) -> Spent:
+    async def publish(stream: Client) -> Spent:
+        watch = Watch()
         for first in range(0, count, WINDOW):
             numbers = range(first, min(first + WINDOW, count))
             headers = [{"Nats-Msg-Id": f"{target}-{number}"} for number in numbers]
             futures = [await stream.publish_async(target, BODY, headers=each) for each in headers]
             await asyncio.gather(*futures)
-        return time.monotonic() - begin
+        return watch.read()
 
     assert isinstance(broker, brokers.NatsServer)
-    seconds: float = broker.run(publish)
-    return seconds
+    spent: Spent = broker.run(publish)
+    return spent
 
 
-def bare_mqtt(broker: Broker, target: str, count: int) -> float:
+def bare_mqtt(broker: Broker, target: str, count: int) -> Spent:
     mqtt = broker.load("paho.mqtt.client")
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
     client.max_inflight_messages_set(WINDOW)
@@ -76,16 +93,16 @@ def bare_mqtt(broker: Broker, target: str, count: int) -> float:
     try:
         while not client.is_connected():
             time.sleep(0.01)
-        begin = time.monotonic()
+        watch = Watch()
         for each in [client.publish(target, BODY, 1) for _ in range(count)]:
             each.wait_for_publish()
-        return time.monotonic() - begin
+        return watch.read()
     finally:
         client.disconnect()
         client.loop_stop()
 
 
-def bare_kafka(broker: Broker, target: str, count: int) -> float:
+def bare_kafka(broker: Broker, target: str, count: int) -> Spent:
     options = {"bootstrap.servers": f"127.0.0.1:{broker.port}", "enable.idempotence": True, "linger.ms": 0}
     producer = broker.load("confluent_kafka").Producer(options)
     producer.list_topics(timeout=10)
@@ -95,35 +112,35 @@ def bare_kafka(broker: Broker, target: str, count: int) -> float:
         if problem is not None:
             failed.append(problem)
 
-    begin = time.monotonic()
+    watch = Watch()
     for number in range(count):
         producer.produce(target, BODY, str(number % 256), on_delivery=reported)
         producer.poll(0)
     producer.flush()
     assert not failed, failed[0]
-    return time.monotonic() - begin
+    return watch.read()
 
 
-def bare_rabbitmq(broker: Broker, target: str, count: int) -> float:
+def bare_rabbitmq(broker: Broker, target: str, count: int) -> Spent:
     aio_pika = broker.load("aio_pika")
 
-    async def publish(channel: Client) -> float:
+    async def publish(channel: Client) -> Spent:
         persistent = aio_pika.DeliveryMode.PERSISTENT
-        begin = time.monotonic()
+        watch = Watch()
         for first in range(0, count, WINDOW):
             messages = [
                 aio_pika.Message(BODY, message_id=f"{target}-{number}", delivery_mode=persistent)
                 for number in range(first, min(first + WINDOW, count))
             ]
             await asyncio.gather(*(channel.default_exchange.publish(each, target) for each in messages))
-        return time.monotonic() - begin
+        return watch.read()
 
     assert isinstance(broker, brokers.Rabbit)
-    seconds: float = broker.run(publish)
-    return seconds
+    spent: Spent = broker.run(publish)
+    return spent
 
 
-BARE: dict[str, Callable[[Broker, str, int], float]] = {
+BARE: dict[str, Callable[[Broker, str, int], Spent]] = {
     "redis": bare_redis,
     "nats": bare_nats,
     "mqtt": bare_mqtt,
@@ -136,7 +153,7 @@ def nothing(deliveries: list[Delivery]) -> list[Outcome]:
     return [Outcome.sent()] * len(deliveries)
 
 
-def through_queue(send: Client, folder: Path, count: int, conversations: int, batch: int, in_flight: int) -> float:
+def through_queue(send: Client, folder: Path, count: int, conversations: int, batch: int, in_flight: int) -> Spent:
     """Fills an outbox, and measures until all of it is sent."""
     options = BatchOptions(max_messages=batch, max_batches=in_flight)
     with (
@@ -148,13 +165,13 @@ def through_queue(send: Client, folder: Path, count: int, conversations: int, ba
         for first in range(0, count, 1000):
             numbers = range(first, min(first + 1000, count))
             queue.enqueue_batch([Draft(BODY, f"c{number % conversations}") for number in numbers])
-        begin = time.monotonic()
+        watch = Watch()
         queue.set_connectivity(Connectivity.ONLINE)
         while queue.counts().queued + queue.counts().sending:
             time.sleep(0.005)
-        seconds = time.monotonic() - begin
+        spent = watch.read()
         assert not queue.counts().failed
-        return seconds
+        return spent
 
 
 def main() -> None:
@@ -169,12 +186,9 @@ def main() -> None:
     rates: dict[str, list[float]] = {}
     efforts: dict[str, list[float]] = {}
 
-    def note(name: str, measure: Callable[[], float]) -> None:
-        begin = time.process_time()
-        seconds = measure()
-        # That of a relay includes the filling of the outbox.
-        efforts.setdefault(name, []).append((time.process_time() - begin) / chosen.messages * 1e6)
-        rates.setdefault(name, []).append(chosen.messages / seconds)
+    def note(name: str, spent: Spent) -> None:
+        rates.setdefault(name, []).append(chosen.messages / spent.seconds)
+        efforts.setdefault(name, []).append(spent.processor / chosen.messages * 1e6)
 
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         folder = Path(place)
@@ -187,16 +201,16 @@ def main() -> None:
             shape = (folder, chosen.messages, chosen.conversations, chosen.batch)
             for _ in range(chosen.rounds):
                 for in_flight in chosen.in_flight:
-                    note(f"no broker {in_flight}", partial(through_queue, nothing, *shape, in_flight))
+                    note(f"no broker {in_flight}", through_queue(nothing, *shape, in_flight))
                 for name, broker in running.items():
                     target = new_target()
                     broker.prepare(target)
-                    note(f"{name} bare", partial(BARE[name], broker, target, chosen.messages))
+                    note(f"{name} bare", BARE[name](broker, target, chosen.messages))
                     for in_flight in chosen.in_flight:
                         target = new_target()
                         broker.prepare(target)
                         with broker.relay(target, **({"longest_gap": 0} if name == "nats" else {})) as relay:
-                            note(f"{name} {in_flight}", partial(through_queue, relay.batch, *shape, in_flight))
+                            note(f"{name} {in_flight}", through_queue(relay.batch, *shape, in_flight))
         finally:
             for broker in running.values():
                 broker.end()
