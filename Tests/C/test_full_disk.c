@@ -603,3 +603,67 @@ TEST(D9_calls_for_many_messages_without_any_room_are_refused) {
   CHECK_NUMBER(300, count);
   scene_end(&scene);
 }
+
+/* Reads all changes after a token, which becomes the last one. */
+static msgq_result follow(struct scene *scene, char token[MSGQ_CHANGE_TOKEN_SIZE], size_t *count) {
+  for (size_t size = 1; size > 0;) {
+    msgq_change_page *page = NULL;
+    msgq_result result = msgq_changes(scene->queue, token[0] == '\0' ? NULL : token, 1000, &page);
+    if (result != MSGQ_OK) return result;
+    size = msgq_changes_size(page);
+    *count += size;
+    snprintf(token, MSGQ_CHANGE_TOKEN_SIZE, "%s", msgq_changes_next(page));
+    msgq_changes_free(page);
+  }
+  return MSGQ_OK;
+}
+
+/* The changes of these messages need more than the room that is reserved for them, because their names are as long as they can be and each is
+   sent three times. Their outcomes are stored, and the feed says when changes are missing. */
+TEST_ALONE(T7_on_a_full_disk_changes_do_not_take_the_room_of_outcomes) {
+  struct scene scene;
+  struct stub stub;
+  char token[MSGQ_CHANGE_TOKEN_SIZE] = "", again[MSGQ_CHANGE_TOKEN_SIZE] = "", name[256];
+  size_t count = 0, kept = 0, more = 0;
+  uint64_t accepted = 0;
+  begin_small_disk(&scene, "2m");
+  scene.options.keep_changes = 1000000;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  for (msgq_result result = MSGQ_OK; result == MSGQ_OK;) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    snprintf(name, sizeof name, "%0255llu", (unsigned long long)accepted);
+    draft.id = draft.conversation = name;
+    result = msgq_enqueue(scene.queue, &draft, NULL);
+    accepted += result == MSGQ_OK;
+  }
+  fill_disk(&scene);
+  REQUIRE_OK(follow(&scene, token, &count));
+  CHECK_NUMBER(accepted, count);
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  options.include_failed = true;
+  enum { rounds = 3 };
+  for (int round = 1; round <= rounds; round++) {
+    msgq_report report = MSGQ_REPORT_INIT;
+    stub.verdict = round < rounds ? MSGQ_VERDICT_REJECT : MSGQ_VERDICT_SENT;
+    REQUIRE_OK(msgq_drain(scene.queue, &options, &report));
+    CHECK_NUMBER(accepted, report.sent + report.failed);
+  }
+  CHECK_NUMBER(accepted, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(rounds * accepted, atomic_load(&stub.calls)); /* none was repeated */
+  size_t rest = 0;
+  msgq_result result = follow(&scene, token, &rest);
+  if (result == MSGQ_OK) CHECK_NUMBER(accepted * (3 * rounds - 1), rest);
+  else CHECK_RESULT(MSGQ_CONFLICT, result);
+  REQUIRE_OK(follow(&scene, again, &kept));
+  empty_disk(&scene);
+  snprintf(name, sizeof name, "%0255d", 0);
+  REQUIRE_OK(msgq_mark(scene.queue, name, MSGQ_STATUS_READ));
+  REQUIRE_OK(follow(&scene, again, &more));
+  CHECK_NUMBER(1, more);
+  scene_close(&scene);
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  REQUIRE_OK(msgq_check(scene.path, &report));
+  if (!CHECK(report.sound)) fprintf(stderr, "  %s\n", report.text);
+  end_small_disk(&scene);
+}

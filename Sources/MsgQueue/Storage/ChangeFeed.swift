@@ -70,7 +70,7 @@ final class ChangeFeed {
     private static let removalStep: Int64 = 4096
     /// Of the limit of the files, the feed takes this part at most.
     private static let partOfFiles: Int64 = 4
-    /// Bytes of changes that remain when the files are over their limit.
+    /// Bytes of changes that remain when the files are over their limit, or the disk is full.
     private static let leastBytes: Int64 = 16 << 10
     /// Bytes of disk space for the changes that an unsent message may still make.
     static let reservePerUnsent: Int64 = 256
@@ -216,11 +216,13 @@ final class ChangeFeed {
         guard !pending.isEmpty else { return }
         let kept = extent.keptBytes
         try writePending()
-        var ceiling = Int64.max
+        var (ceiling, isFull) = (Int64.max, database.usesReserve)
         if limitFileBytes > 0 {
             ceiling = max(limitFileBytes / Self.partOfFiles, Self.leastBytes)
-            if try fileUse() > limitFileBytes { ceiling = min(ceiling, max(kept, Self.leastBytes)) }
+            if !isFull { isFull = try fileUse() > limitFileBytes }
         }
+        // What is reserved on a full disk is for outcomes.
+        if isFull { ceiling = min(ceiling, max(kept, Self.leastBytes)) }
         try trim(ceiling)
     }
 
