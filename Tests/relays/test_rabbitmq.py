@@ -27,25 +27,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rabbit]:
     broker.end()
 
 
-def test_F11_rabbitmq_messages_are_written_without_waiting_for_one_another(broker: Rabbit) -> None:
-    turns = 0
-    with broker.relay(new_target()) as relay:
-        assert relay(delivery()) == Outcome.sent()
-        selector: Client = relay._loop._selector
-        select = selector.select
-
-        def counted(timeout: float | None) -> Client:
-            nonlocal turns
-            turns += 1
-            return select(timeout)
-
-        selector.select = counted
-        outcomes = relay.batch([delivery(conversation=str(number)) for number in range(200)])
-    assert outcomes == [Outcome.sent()] * 200
-    # Of the loop. It was 3 for each message, and is 1.1.
-    assert turns < 200 * 2
-
-
 def test_B6_B8_rabbitmq_id_conversation_metadata_and_trace_context_travel(broker: Rabbit) -> None:
     checks.headers_travel(broker)
 

@@ -59,8 +59,6 @@ class _Connection:
         # The end of the link, and the end of the channel, which the link survives.
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.channel_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        # The channel of aiormq behind it.
-        self.underlay: Any = None
         self.problem: BaseException | None = None
         # What was published on the channel and has no answer.
         self.unanswered: set[object] = set()
@@ -82,9 +80,6 @@ class _Connection:
         self.problem, self.unanswered = None, set()
         ended = self.channel_ended = asyncio.get_running_loop().create_future()
         channel = self.channel = await self.link.channel(publisher_confirms=True, on_return_raises=True)
-        # Early releases of aio_pika 9 have only the property, which later ones deprecate.
-        has_call = hasattr(channel, "get_underlay_channel")
-        self.underlay = await channel.get_underlay_channel() if has_call else channel.channel
 
         def closed(_sender: object, problem: BaseException | None = None) -> None:
             if self.channel_ended is ended:
@@ -262,7 +257,7 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         problems = {queue: await self._problem_of(connection, queue) for queue in {each.queue for each in messages}}
         sent = [each for each in messages if problems[each.queue] is None]
         ended = connection.channel_ended
-        found = await answers_of([self._publish(connection, each) for each in sent], ended, timeout)
+        found = await answers_of([self._publish(connection, each, timeout) for each in sent], ended, timeout)
         answers = iter([self._answer_of(connection, each, answer) for each, answer in zip(sent, found)])
         return [next(answers) if problems[each.queue] is None else problems[each.queue] for each in messages]
 
@@ -321,23 +316,15 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         text = "the channel ended because of another message"
         return TogetherError(text) if is_after else ConnectionResetError(text)
 
-    async def _publish(self, connection: _Connection, message: _Message) -> None:
-        """Publishes a message, and waits for its confirm; `answers_of` limits the time."""
+    async def _publish(self, connection: _Connection, message: _Message, timeout: float) -> None:
+        channel = connection.channel
+        exchange = channel.default_exchange
+        if self._exchange:
+            exchange = await channel.get_exchange(self._exchange, ensure=False)
         unanswered, publication = connection.unanswered, object()
         unanswered.add(publication)
         try:
-            if connection.channel.is_closed:
-                raise self._errors.ChannelInvalidStateError("the channel is closed")
-            # As `publish` of an exchange, which lets each message wait until the one before is written: the loop would
-            # turn three times for each.
-            await connection.underlay.basic_publish(
-                message.message.body,
-                exchange=self._exchange,
-                routing_key=message.queue,
-                properties=message.message.properties,
-                mandatory=True,
-                wait=False,
-            )
+            await exchange.publish(message.message, message.queue, mandatory=True, timeout=timeout)
         except self._errors.ChannelInvalidStateError:
             # The client has written nothing of it.
             unanswered.discard(publication)
