@@ -12,10 +12,6 @@ final class FailedMessages {
         (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
     }
 
-    /// A transaction ends after so many milliseconds, before its commit, and after bodies of so many bytes, whose rows the commit writes.
-    private static let longestStep: Int64 = 6
-    private static let bytesPerStep: Int64 = 256 << 10
-
     /// The failed messages that a filter selects. They are put back by several transactions, between which the lock may be released.
     struct Search {
         private let filter: Filter
@@ -27,10 +23,8 @@ final class FailedMessages {
         fileprivate(set) var after: Int64
         /// The last sequence to process. Messages that fail later are not included, even if they were put back before.
         fileprivate var through = Int64.max
-        /// The most messages per transaction. Those of a conversation share the pages of the indexes and the row of its counts.
-        fileprivate var limit = 1_000
-        /// How many of them, so that with its commit, which writes more the more conversations there are, a step takes some milliseconds.
-        fileprivate var size = StepSize(128, in: 32...1_000, longest: 6)
+        /// The number of messages per transaction: about five milliseconds.
+        fileprivate var limit = 128
 
         init(_ filter: Filter, after: Int64 = 0, paused: Set<Name> = []) {
             (self.filter, self.after, self.paused) = (filter, after, paused)
@@ -39,7 +33,7 @@ final class FailedMessages {
         /// The next page.
         fileprivate var page: Filter {
             var page = filter
-            (page.after, page.limit) = (after, min(limit, Int(size.value)))
+            (page.after, page.limit) = (after, limit)
             return page
         }
     }
@@ -62,29 +56,22 @@ final class FailedMessages {
     /// Puts the next messages back in one transaction. Returns false if there are no more.
     private func putBackTogether(_ search: inout Search, _ round: UInt32) throws(QueueError) -> Bool {
         let through = search.through
-        let page = search.page
-        let sequences = try store.pages.sequences(page, sending: []).prefix { $0 <= through }
-        guard let end = sequences.last else { return false }
+        let sequences = try store.pages.sequences(search.page, sending: []).prefix { $0 <= through }
+        guard let last = sequences.last else { return false }
         let now = context.ports.moment
-        var (rows, last): ([Row], Int64) = ([], 0)
+        var rows: [Row] = []
         let isLeast = search.limit == 1
         try transactions.run(durable: false, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             rows.removeAll(keepingCapacity: true)
-            var bytes: Int64 = 0
-            let latest = now.mono.addingClamped(Self.longestStep)
             for sequence in sequences {
-                guard bytes < Self.bytesPerStep, rows.isEmpty || context.ports.mono() < latest else { break }
-                last = sequence
                 guard let row = try failedRow(sequence), !search.paused.contains(row.conversation), !isBeingRemoved(row),
                     row.bodySize <= context.options.limitBody
                 else { continue }
                 try store.messages.update(
                     row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiry(now), round: round, now: now.wall))
-                bytes = bytes.addingClamped(min(row.bodySize, Int64(MessageInsertion.inlineBody)))
                 rows.append(row)
             }
         }
-        search.size.took(context.ports.mono() &- now.mono)
         var first: [Name: Int64] = [:]
         for row in rows {
             // A request by hand that has not started would use up its retries.
@@ -102,7 +89,7 @@ final class FailedMessages {
         events.countsChanged()
         search.count += Int64(rows.count)
         search.after = last
-        return last < end || sequences.count == page.limit
+        return sequences.count == search.limit
     }
 
     private func isBeingRemoved(_ row: Row) -> Bool {
