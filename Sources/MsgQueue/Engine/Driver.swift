@@ -183,7 +183,7 @@ final class Driver: @unchecked Sendable {
                 }
             case .timeOut(let token):
                 // The time counts from the call.
-                if let since = attempts.beginning(of: token), context.core.scheduler.flights.countTimeout(of: token, from: since) > now.mono
+                if let since = attempts.beginning(of: token), context.core.scheduler.gate.flights.countTimeout(of: token, from: since) > now.mono
                 {
                     continue
                 }
@@ -262,7 +262,7 @@ final class Driver: @unchecked Sendable {
         let asleep = ports.asleep()
         // The two clocks are not read at the same instant, so small differences are ignored.
         guard asleep - suspendTime > 100 else { return }
-        context.core.scheduler.flights.machineSlept(asleep - suspendTime)
+        context.core.scheduler.gate.flights.machineSlept(asleep - suspendTime)
         suspendTime = asleep
     }
 

@@ -54,9 +54,7 @@ package struct Chooser {
 
     /// The start of the message that is next, or a step that must precede it: a read of the store, or an expiry. `isOpen`: the rate permits
     /// an attempt; while it does not, reads delay none.
-    mutating func next(
-        _ lanes: inout LaneIndex, _ gate: Gate, _ flights: Flights, queued: Int64, isOpen: Bool, _ now: Moment
-    ) -> Step? {
+    mutating func next(_ lanes: inout LaneIndex, _ gate: Gate, queued: Int64, isOpen: Bool, _ now: Moment) -> Step? {
         choice = nil
         // When a drain's batch is used up, the drain ends before anything else starts.
         if let session = gate.drains.session, !session.hasBatchLeft { return nil }
@@ -64,7 +62,7 @@ package struct Chooser {
         if sendsBacklog, !lanes.scanComplete, queued == 0 { lanes.scanComplete = true }
         let read = lanes.nextRead(gate, sendsBacklog: sendsBacklog, now)
         if let read, lanes.reads < Self.readsInARow || !isOpen { return read }
-        let (backlog, live) = (first(.backlog, &lanes, gate, flights, now), first(.live, &lanes, gate, flights, now))
+        let (backlog, live) = (first(.backlog, &lanes, gate, now), first(.live, &lanes, gate, now))
         if !lanes.isRanked, sendsBacklog, !lanes.scanComplete, (backlog?.sequence ?? Int64.max) > lanes.scannedThrough {
             return .scan(after: max(lanes.scannedThrough, gate.pauses.clearedThrough), limit: Scheduler.scanChunk)
         }
@@ -77,7 +75,7 @@ package struct Chooser {
             return read
         }
         var isOldest = true
-        if lanes.isRanked, let oldest = oldest(side, &lanes, gate, flights, now) {
+        if lanes.isRanked, let oldest = oldest(side, &lanes, gate, now) {
             // One that has expired takes no turn.
             guard oldest.step.isStart else { return oldest.step }
             if turns.takesOldest(side) { chosen = oldest }
@@ -88,22 +86,18 @@ package struct Chooser {
     }
 
     /// The message of a side with the first rank.
-    private func first(
-        _ side: TurnRule.Side, _ lanes: inout LaneIndex, _ gate: Gate, _ flights: Flights, _ now: Moment
-    ) -> Candidate? {
+    private func first(_ side: TurnRule.Side, _ lanes: inout LaneIndex, _ gate: Gate, _ now: Moment) -> Candidate? {
         while let entry = lanes.ready[side].byRank.first {
-            if let step = lanes.step(for: entry, gate, flights, now) { return (entry.rank.sequence, step) }
+            if let step = lanes.step(for: entry, gate, now) { return (entry.rank.sequence, step) }
             lanes.ready[side].removeFirst()
         }
         return nil
     }
 
     /// The oldest message of a side.
-    private func oldest(
-        _ side: TurnRule.Side, _ lanes: inout LaneIndex, _ gate: Gate, _ flights: Flights, _ now: Moment
-    ) -> Candidate? {
+    private func oldest(_ side: TurnRule.Side, _ lanes: inout LaneIndex, _ gate: Gate, _ now: Moment) -> Candidate? {
         while let ticket = lanes.ready[side].byAge.first {
-            if let step = lanes.step(of: ticket.conversation, gate, flights, now, isExpected: { $0.sequence == ticket.key }) {
+            if let step = lanes.step(of: ticket.conversation, gate, now, isExpected: { $0.sequence == ticket.key }) {
                 return (ticket.key, step)
             }
             lanes.ready[side].removeOldest()
@@ -112,20 +106,20 @@ package struct Chooser {
     }
 
     /// Drops stale entries, so that `ahead` finds what is first although the next choice is not due yet.
-    func dropStale(_ lanes: inout LaneIndex, _ gate: Gate, _ flights: Flights, _ now: Moment) {
+    func dropStale(_ lanes: inout LaneIndex, _ gate: Gate, _ now: Moment) {
         guard lanes.isRanked || turns.isExclusive else { return }
-        for side in [TurnRule.Side.backlog, .live] { _ = first(side, &lanes, gate, flights, now) }
+        for side in [TurnRule.Side.backlog, .live] { _ = first(side, &lanes, gate, now) }
     }
 
     // MARK: Explanations
 
     /// The messages of other conversations that go before one that may start now, and the first of them; nil: none do, or only older ones.
     func ahead(
-        of head: Head, _ conversation: Name, _ lanes: LaneIndex, _ gate: Gate, _ flights: Flights, _ now: Moment
+        of head: Head, _ conversation: Name, _ lanes: LaneIndex, _ gate: Gate, _ now: Moment
     ) -> (ahead: Wait.Ahead, sequence: Int64)? {
         /// The first entry of a side, if its message can start.
         func firstStart(_ side: TurnRule.Side) -> ReadyList.Entry? {
-            lanes.ready[side].byRank.first.flatMap { lanes.step(for: $0, gate, flights, now)?.isStart == true ? $0 : nil }
+            lanes.ready[side].byRank.first.flatMap { lanes.step(for: $0, gate, now)?.isStart == true ? $0 : nil }
         }
         let own = lanes.ready.side(of: head.sequence)
         let other: TurnRule.Side = own == .live ? .backlog : .live

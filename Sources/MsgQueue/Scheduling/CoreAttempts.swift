@@ -21,9 +21,7 @@ extension Core {
     }
 
     /// Decides whether the message that the scheduler chose can be sent now. `row` is the stored row; nil: it was deleted.
-    package mutating func admit(
-        _ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment
-    ) -> Admission {
+    package mutating func admit(_ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment) -> Admission {
         guard let row, row.progress.status == .queued || (row.progress.status == .failed && hand == .retry) else {
             scheduler.removed(sequence, conversation, now)
             return .none([])
@@ -80,13 +78,13 @@ extension Core {
     /// Begins to choose the messages of a batch. Returns false if its first one is alone in its call: the transport takes single messages,
     /// the attempt was requested by hand and has a timeout of its own, or the last one was interrupted.
     package mutating func openBatch(_ hand: Hand, wasInterrupted: Bool) -> Bool {
-        guard scheduler.flights.limits != nil, !hand.isOutOfTurn, !wasInterrupted else { return false }
+        guard scheduler.gate.flights.limits != nil, !hand.isOutOfTurn, !wasInterrupted else { return false }
         scheduler.openBatch(nextToken)
         return true
     }
 
     /// Notes that the call of the transport begins for this attempt. Just before the call, so that the rate counts from it.
-    package mutating func called(_ start: Start, at now: Int64) { scheduler.flights.called(start.flight.token, at: now) }
+    package mutating func called(_ start: Start, at now: Int64) { scheduler.gate.flights.called(start.flight.token, at: now) }
 
     /// Puts a message of the batch that is being chosen in flight.
     package mutating func reserveInBatch(_ start: Start) -> Reservation {
@@ -103,10 +101,10 @@ extension Core {
     /// Ends an attempt that the transport did not make (verdict `skipped`): as if it had not begun. The message waits a second if no other
     /// attempt has ended meanwhile.
     package mutating func skipped(_ flight: Flight, _ now: Moment) -> [Effect] {
-        guard let row = rowsInFlight[flight.token], let begun = scheduler.flights[flight.token] else { return [] }
+        guard let row = rowsInFlight[flight.token], let begun = scheduler.gate.flights[flight.token] else { return [] }
         // A message that was cleared is deleted when its attempt ends, and a retry by hand ends with its attempt.
         guard !row.progress.doomed, retriedFrom[flight.token] == nil else { return endedUntried(flight, row, now) }
-        let delay = BatchRule.skipDelay(hasProgress: begun.outcomesBefore != scheduler.flights.outcomes)
+        let delay = BatchRule.skipDelay(hasProgress: begun.outcomesBefore != scheduler.gate.flights.outcomes)
         scheduler.withdraw(flight, row.head, heldUntil: delay == 0 ? nil : now.mono + delay, isCalled: true, now)
         return takenBack(flight, row, now)
     }
@@ -197,7 +195,7 @@ extension Core {
             if row.expiresAt != 0, !resolution.progress.ignoresExpiry { effects.append(.notice(.expires(at: row.expiresAt))) }
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
-        scheduler.flights.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
+        scheduler.gate.flights.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
         scheduler.ended(
             flight.token, back: back, sent: resolution.fate == .sent, offline: resolution.isOffline, timedOut: timedOut, now)
         let reason = scheduler.gate.offlineReason
@@ -228,11 +226,11 @@ extension Core {
 
     /// Ends an attempt whose deadline has passed as a timeout.
     package mutating func timedOut(_ token: UInt64, _ now: Moment, random: Double) -> [Effect] {
-        guard let flight = scheduler.flights[token] else { return [] }
+        guard let flight = scheduler.gate.flights[token] else { return [] }
         let outcome = Outcome.retry(.timeout, text: "no answer within \(TimeText.exact(flight.deadline - flight.startedAt.mono))")
         var effects = ended(flight, outcome, timedOut: true, now, random: random)
         // Once for a batch: its first attempt times out first.
-        if flight.batch == token, scheduler.flights.hung == Flights.hungCeiling {
+        if flight.batch == token, scheduler.gate.flights.hung == Flights.hungCeiling {
             let text =
                 "\(Flights.hungCeiling) calls of the transport have not returned after their timeout; each further one "
                 + "occupies a slot for attempts"
@@ -259,9 +257,7 @@ extension Core {
         }
     }
 
-    private func notices(
-        _ resolution: Resolution, _ failure: Failure?, of row: Row, _ number: UInt32, _ at: Int64
-    ) -> [Notice] {
+    private func notices(_ resolution: Resolution, _ failure: Failure?, of row: Row, _ number: UInt32, _ at: Int64) -> [Notice] {
         let conversation = row.conversation
         var notices: [Notice] = []
         notices.reserveCapacity(5)
@@ -313,7 +309,7 @@ extension Core {
     // MARK: Late outcomes
 
     /// The attempt with this token, if it has no outcome yet.
-    package func openFlight(_ token: UInt64) -> Flight? { scheduler.flights[token].flatMap { $0.isEnded ? nil : $0 } }
+    package func openFlight(_ token: UInt64) -> Flight? { scheduler.gate.flights[token].flatMap { $0.isEnded ? nil : $0 } }
 
     package func hasIssued(_ token: UInt64) -> Bool { token >= firstToken && token < nextToken }
 

@@ -2,7 +2,7 @@
 extension Core {
     /// Returns the first invariant that does not hold, for an assertion; nil: all hold.
     package var brokenInvariant: String? {
-        let open = Array(scheduler.flights.open)
+        let open = Array(scheduler.gate.flights.open)
         if open.count != rowsInFlight.count || !open.allSatisfy({ rowsInFlight[$0.token] != nil }) {
             return "INV-1: the rows in flight are not those of the attempts without an outcome"
         }
@@ -13,7 +13,7 @@ extension Core {
 
 extension Scheduler {
     fileprivate var brokenInvariant: String? {
-        for flight in flights.values where lanes[flight.conversation]?.hasFlight(flight.token) != true {
+        for flight in gate.flights.values where lanes[flight.conversation]?.hasFlight(flight.token) != true {
             return "INV-3: the lane of attempt \(flight.number) of message \(flight.sequence) does not have it"
         }
         if session == nil, !gate.drains.pending.isEmpty { return "INV-5: a drain waits although none is running" }
@@ -27,7 +27,7 @@ extension Scheduler {
     }
 
     private func brokenInvariant(of lane: Lane, _ conversation: Name) -> String? {
-        for token in lane.tokens where flights[token]?.conversation != conversation || flights[token]?.batch != lane.batch {
+        for token in lane.tokens where gate.flights[token]?.conversation != conversation || gate.flights[token]?.batch != lane.batch {
             return "INV-4: the attempts of a lane are not of one conversation and one batch"
         }
         var last: Int64 = 0

@@ -124,9 +124,7 @@ extension Core {
 
     /// Ends a manual request because the connection was lost or sending was paused before its attempt began. `row` is the stored row; nil:
     /// it was deleted.
-    package mutating func requestAborted(
-        _ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment
-    ) -> [Effect] {
+    package mutating func requestAborted(_ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment) -> [Effect] {
         guard let row, row.progress.status == .queued || row.progress.status == .failed else {
             scheduler.removed(sequence, conversation, now)
             return []

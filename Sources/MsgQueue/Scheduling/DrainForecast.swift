@@ -67,12 +67,12 @@ package struct DrainForecast {
     /// `retries`: those of its messages that wait for a retry; `deferred`: the most messages of it that may be deferred.
     package func share(of conversation: Name, retries: [Int64: Head], deferred: Int64) -> Share {
         if isLeft(conversation) { return .nothing }
-        if Self.mayBlock(deferred: deferred + (scheduler.gate.isStrict ? 0 : Int64(retries.count))) { return .inOrder }
+        if Self.mayBlock(deferred: deferred + (scheduler.gate.options.strictOrder ? 0 : Int64(retries.count))) { return .inOrder }
         if let head = scheduler.lanes[conversation]?.upcoming.first, head.wait(now) > 0, !scheduler.gate.isDeferred(head, now) {
             return .inOrder
         }
         if scheduler.gate.blocks[conversation] != nil, !scheduler.prompt.includesFailed { return .inOrder }
-        return scheduler.gate.isStrict && retries.contains { scheduler.gate.withMonotonicDue($0.value).retryWait(now) > 0 }
+        return scheduler.gate.options.strictOrder && retries.contains { scheduler.gate.withMonotonicDue($0.value).retryWait(now) > 0 }
             ? .inOrder : .most
     }
 
@@ -82,7 +82,7 @@ package struct DrainForecast {
     /// Whether a yes sends nothing of the conversation.
     private func isLeft(_ conversation: Name) -> Bool {
         if scheduler.pausedConversations.contains(conversation) || scheduler.session?.conversation == conversation { return true }
-        if scheduler.flights.values.contains(where: { $0.isHung && $0.conversation == conversation }) { return true }
+        if scheduler.gate.flights.values.contains(where: { $0.isHung && $0.conversation == conversation }) { return true }
         // Those that are not read yet may start without it.
         return scheduler.lanes[conversation]?.hasUnreadSelfStarting ?? false
     }
@@ -91,7 +91,7 @@ package struct DrainForecast {
     package var unusualConversations: Set<Name> {
         var names = scheduler.pausedConversations
         for (name, lane) in scheduler.lanes.byName where lane.flight != nil || lane.hasSelfStarting { names.insert(name) }
-        for flight in scheduler.flights.values { names.insert(flight.conversation) }
+        for flight in scheduler.gate.flights.values { names.insert(flight.conversation) }
         if !scheduler.prompt.includesFailed { for name in scheduler.gate.blocks.keys { names.insert(name) } }
         if let conversation = scheduler.session?.conversation { names.insert(conversation) }
         return names

@@ -47,9 +47,7 @@ package struct DrainQueue {
 
     /// Requests a drain of one conversation or (nil) of all. It joins a drain that includes it; otherwise it begins when the current one
     /// has ended. Returns the number of the drain, and whether it begins now.
-    mutating func request(
-        _ conversation: Name?, batch: Int, deadline: Int64?, includesFailed: Bool
-    ) -> (number: Int, begins: Bool) {
+    mutating func request(_ conversation: Name?, batch: Int, deadline: Int64?, includesFailed: Bool) -> (number: Int, begins: Bool) {
         if let current = session, current.covers(conversation, includesFailed: includesFailed) {
             session?.extend(to: deadline)
             return (current.number, false)

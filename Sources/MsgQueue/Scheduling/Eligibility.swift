@@ -35,10 +35,10 @@ extension Gate {
     func isSettling(_ now: Moment) -> Bool { holds.settling(now) != nil }
 
     /// Whether every message waits for an unmetered link.
-    var isMeteredForAll: Bool { unmeteredOnly && network.metered }
+    var isMeteredForAll: Bool { options.unmeteredOnly && network.metered }
 
     /// Whether nothing is sent here, because the program that sends is another one.
-    var isOnlyLookedAt: Bool { isObserving && !hasTransport }
+    var isOnlyLookedAt: Bool { options.isObserving && !hasTransport }
 
     /// Whether the conversation or the whole queue is paused.
     func isPaused(_ conversation: Name) -> Bool { pauses.isPaused || pauses.conversations.contains(conversation) }
@@ -73,7 +73,7 @@ extension Gate {
     func isDeferred(_ head: Head, _ now: Moment) -> Bool {
         if head.hasExpired(now) { return false }
         if head.scheduledWait(now) > 0 || isMetered(head) { return true }
-        return !isStrict && head.retryWait(now) > 0
+        return !options.strictOrder && head.retryWait(now) > 0
     }
 
     /// Which of the times for which the message waits, and of the holds of the queue, is reported.
@@ -93,7 +93,7 @@ extension Gate {
         if maySend(now, in: conversation) || lane.isDirect(head.sequence) { return receiver }
         let isApproved = lane.approved.contains(head.sequence)
         // A drain that was requested does not wait for the others.
-        guard timersRun, isApproved || mode == .auto, requested(conversation) == nil else { return receiver }
+        guard timersRun, isApproved || options.mode == .auto, requested(conversation) == nil else { return receiver }
         return [receiver, holds.offlineHold(now), isApproved ? nil : holds.settling(now)].compactMap { $0 }.max()
     }
 
@@ -102,7 +102,7 @@ extension Gate {
         let block = blocks[conversation] ?? Int64.max
         let known = lane.upcoming.prefix(1) + lane.deferred
         // A message that is retried later than it was scheduled blocks those behind it in between.
-        let retries = isStrict ? known.filter { $0.retryWait(now) > $0.scheduledWait(now) } : []
+        let retries = options.strictOrder ? known.filter { $0.retryWait(now) > $0.scheduledWait(now) } : []
         let waiting = known.filter { head in
             let wait = head.wait(now)
             guard head.sequence < block, wait > 0, !isMetered(head) else { return false }
@@ -122,7 +122,7 @@ extension Gate {
         }
         if maySend(now, in: conversation) || lane.isDirect(head.sequence) { return .start }
         if lane.approved.contains(head.sequence) { return timerHold(now) ?? .start }
-        guard mode == .auto else { return requested(conversation) ?? .wait(.person) }
+        guard options.mode == .auto else { return requested(conversation) ?? .wait(.person) }
         guard let hold = automaticHold(now) else { return .start }
         // A retry needs no budget.
         let isRetry = head.isRetry && sendsAutomatically(now) && lane.contains(head.sequence)
@@ -150,13 +150,13 @@ extension Gate {
     }
 
     /// Whether automatic sending is active now. Retries that are due need no `budget` then.
-    func sendsAutomatically(_ now: Moment) -> Bool { mode == .auto && timerHold(now) == nil && !isSettling(now) }
+    func sendsAutomatically(_ now: Moment) -> Bool { options.mode == .auto && timerHold(now) == nil && !isSettling(now) }
 
     /// Whether the backlog may be sent now, automatically or by a drain.
     func maySend(_ now: Moment) -> Bool {
         guard mayStart, !isHeldByReceiver(now) else { return false }
         if let session = drains.session, session.conversation == nil, session.isOpen { return true }
-        return mode == .auto && automaticHold(now) == nil
+        return options.mode == .auto && automaticHold(now) == nil
     }
 
     /// Whether the backlog of one conversation may be sent now, automatically or by a drain.
@@ -177,7 +177,7 @@ extension Gate {
 
     /// Whether messages of the conversation that are enqueued now may be sent directly.
     func isDirectAllowed(_ conversation: Name) -> Bool {
-        direct && mayStart && !pauses.isPaused(byName: conversation) && blocks[conversation] == nil
+        options.direct && mayStart && !pauses.isPaused(byName: conversation) && blocks[conversation] == nil
     }
 
     /// Whether more messages of the lane should be read from the store.
@@ -201,7 +201,7 @@ extension Gate {
     }
 
     /// Whether timers start attempts: in the foreground, or with the option `send_in_background`.
-    var timersRun: Bool { !isInBackground || sendsInBackground }
+    var timersRun: Bool { !isInBackground || options.sendInBackground }
 
     /// Whether every message that may start does so when the time for which it waits has come; in the background only during a drain.
     var laneTimersRun: Bool { timersRun || (drains.session != nil && drains.session?.stop == nil) }

@@ -95,10 +95,8 @@ package struct Explainer<Queue: QueuedMessages> {
         return try cause(row.head, row.conversation, reasons, isAssumed: isAssumed)
     }
 
-    private func cause(
-        _ head: Head, _ conversation: Name, _ reasons: MessageReasons, isAssumed: Bool = true
-    ) throws(QueueError) -> Cause {
-        let flights = reasons.scheduler.flights.values.filter { $0.conversation == conversation }
+    private func cause(_ head: Head, _ conversation: Name, _ reasons: MessageReasons, isAssumed: Bool = true) throws(QueueError) -> Cause {
+        let flights = reasons.scheduler.gate.flights.values.filter { $0.conversation == conversation }
         // The attempt timed out or has an outcome, but its call has not returned.
         if flights.contains(where: { $0.sequence == head.sequence }) { return Cause(reason: .sending, isEnding: true) }
         var holder = flights.map(\.sequence).min()
@@ -169,9 +167,7 @@ package struct Explainer<Queue: QueuedMessages> {
         try wait(after: cause, row.head, row.conversation, reasons)
     }
 
-    private func wait(
-        after cause: Cause, _ head: Head, _ conversation: Name, _ reasons: MessageReasons
-    ) throws(QueueError) -> Wait {
+    private func wait(after cause: Cause, _ head: Head, _ conversation: Name, _ reasons: MessageReasons) throws(QueueError) -> Wait {
         let isInTurn = try !isWithinRun(head, reasons)
         guard cause.isTimed else {
             let after = cause.reason == .storage ? reasons.afterStorage(head, conversation) : .next
@@ -237,7 +233,7 @@ package struct Explainer<Queue: QueuedMessages> {
             if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
             guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
             // While the one before it is sent, others of other conversations may use up the batch.
-            let limit = connected.scheduler.flights.slots == 1 ? Int.max : connected.scheduler.gate.runLimit
+            let limit = connected.scheduler.gate.flights.slots == 1 ? Int.max : connected.scheduler.gate.runLimit
             let isAlone = try hasAtMost(limit, row.head)
             let isFirst = isAlone && !isInTurn
             return Wait(reason: isFirst ? .next : .trigger, isInTurn: !isFirst || !isSure)
@@ -249,7 +245,7 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// Whether every message before this one in its conversation is sent now; nil: one is not; false: there are too many to examine.
     private func areSentFirst(_ row: Row, _ connected: MessageReasons) throws(QueueError) -> Bool? {
-        if connected.scheduler.flights.values.contains(where: { $0.conversation == row.conversation }) { return nil }
+        if connected.scheduler.gate.flights.values.contains(where: { $0.conversation == row.conversation }) { return nil }
         let page = try queue.queued(in: row.conversation, after: 0, limit: Self.examinedAhead)
         var deferred = 0
         for head in page where head.sequence < row.sequence && connected.holds(head, after: &deferred) {
@@ -260,7 +256,8 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// The wait for the next attempt that the rate permits, of this or of another message.
     private func waitForRate(until: Int64, _ head: Head, isInTurn: Bool) -> Wait {
-        var wait = Wait(reason: .rate, until: until, earliest: until, isInTurn: isInTurn, pace: PaceText(present.scheduler.flights.pace))
+        var wait = Wait(
+            reason: .rate, until: until, earliest: until, isInTurn: isInTurn, pace: PaceText(present.scheduler.gate.flights.pace))
         let expiry = head.expiry(now)
         if expiry != 0, expiry <= until { (wait.after, wait.expiresAt) = (.expired, expiry) }
         return wait
@@ -277,7 +274,7 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// Whether the rate certainly permits the message at this time, even if every other one is attempted before.
     private func isWithinRate(_ head: Head, _ reasons: MessageReasons) throws(QueueError) -> Bool {
-        guard let pace = reasons.scheduler.flights.pace else { return true }
+        guard let pace = reasons.scheduler.gate.flights.pace else { return true }
         guard pace.isOpen(at: reasons.now.mono) else { return false }
         // A success after an outage restarts the ramp.
         let permitted = pace.hasRamp ? 1 : Int(min(pace.available(at: reasons.now.mono).rounded(), Double(Scheduler.scanChunk)))

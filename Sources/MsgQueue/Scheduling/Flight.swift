@@ -35,9 +35,7 @@ package struct Flight: Sendable, Equatable {
     /// It timed out and the call of the transport has not returned.
     package var isHung: Bool { timedOut && isRunning }
 
-    package init(
-        token: UInt64, conversation: Name, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64
-    ) {
+    package init(token: UInt64, conversation: Name, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64) {
         (self.token, batch) = (token, token)
         self.conversation = conversation
         self.sequence = sequence

@@ -1,16 +1,7 @@
-/// What permits attempts or prevents them, apart from the messages: the connection, the transport, the store's health, pauses, drains, and
-/// the budget of automatic sending. Its conditions are in `Eligibility.swift`.
+/// What permits attempts or prevents them, apart from the messages: the connection, the transport, the store's health, pauses, drains, the
+/// attempts in flight, and the budget of automatic sending. Its conditions are in `Eligibility.swift`.
 package struct Gate {
-    let mode: Mode
-    let direct: Bool
-    let isStrict: Bool
-    let blocksOnFailure: Bool
-    let sendsInBackground: Bool
-    let unmeteredOnly: Bool
-    let isObserving: Bool
-    let onlineDebounce: Int64
-    let triggerInterval: Int64
-    let defaultBatch: Int
+    let options: Options
     let opening: Opening
 
     var network: Network
@@ -24,6 +15,7 @@ package struct Gate {
     /// The store rejected a write: nothing starts before this time (monotonic).
     var storageRetryAt: Int64 = 0
     var holds = Holds()
+    package internal(set) var flights: Flights
     package internal(set) var pauses = Pauses()
     package internal(set) var drains: DrainQueue
     /// By conversation: the failed message that blocks later ones, with the option `final_failure = block`.
@@ -36,24 +28,17 @@ package struct Gate {
     package internal(set) var gathering: Gathering?
 
     init(_ options: Options, _ opening: Opening) {
-        mode = options.mode
-        direct = options.direct
-        isStrict = options.strictOrder
-        blocksOnFailure = options.finalFailure == .block
-        sendsInBackground = options.sendInBackground
-        unmeteredOnly = options.unmeteredOnly
-        isObserving = options.isObserving
-        onlineDebounce = options.onlineDebounce
-        triggerInterval = options.triggerInterval
-        defaultBatch = options.drainBatch
-        self.opening = opening
+        (self.options, self.opening) = (options, opening)
         network = Network(connectivity: options.initialConnectivity)
+        flights = Flights(options, openedAt: opening.moment.mono)
         drains = DrainQueue(options)
         budget = options.drainBatch == 0 ? Int.max : options.drainBatch
     }
 
     /// How many messages one run of the queue sends.
-    var runLimit: Int { defaultBatch == 0 ? Int.max : defaultBatch }
+    var runLimit: Int { options.drainBatch == 0 ? Int.max : options.drainBatch }
+
+    var blocksOnFailure: Bool { options.finalFailure == .block }
 
     /// Why there is no connection, as the host or the last attempt says; "": unknown, or there is one.
     var offlineReason: String { network.offlineReason.isEmpty ? attemptOfflineReason : network.offlineReason }
@@ -79,5 +64,5 @@ package struct Gate {
     }
 
     /// Gives back what `charge` took, as far as there was no trigger since.
-    mutating func refund() { if budget != Int.max { budget = min(budget + 1, defaultBatch) } }
+    mutating func refund() { if budget != Int.max { budget = min(budget + 1, options.drainBatch) } }
 }

@@ -27,7 +27,7 @@ package struct Gathering: Sendable, Equatable {
 extension Scheduler {
     /// Begins to choose the messages of a batch. Its first attempt gets the token `batch`.
     mutating func openBatch(_ batch: UInt64) {
-        guard let limits = flights.limits, let room = flights.room else { return }
+        guard let limits = gate.flights.limits, let room = gate.flights.room else { return }
         gate.gathering = Gathering(batch: batch, limits: limits, room: room)
     }
 
@@ -38,7 +38,7 @@ extension Scheduler {
     mutating func closeBatch(_ now: Int64) {
         guard let batch = gate.gathering else { return }
         gate.gathering = nil
-        linger.began(leavesMessages: lanes.hasMore(besides: batch.batch, flights), now)
+        linger.began(leavesMessages: lanes.hasMore(besides: batch.batch, gate), now)
     }
 
     /// Ends the choice, after the attempts were withdrawn.
@@ -52,11 +52,11 @@ extension Scheduler {
     package mutating func nextInBatch(_ now: Moment, queued: Int64) -> Step? {
         guard let batch = gate.gathering, !batch.isFull, lanes.isScheduled, gate.mayStart, !gate.isStoreRefusing(now),
             session?.hasBatchLeft ?? true,
-            flights.pace?.isOpen(at: now.mono) ?? true
+            gate.flights.pace?.isOpen(at: now.mono) ?? true
         else { return nil }
         lanes.wake(gate, now)
         if let conversation = batch.conversation { return nextInBatch(of: conversation, now) }
-        return nextOfRound(now) ?? chooser.next(&lanes, gate, flights, queued: queued, isOpen: true, now)
+        return nextOfRound(now) ?? chooser.next(&lanes, gate, queued: queued, isOpen: true, now)
     }
 
     private mutating func nextInBatch(of conversation: Name, _ now: Moment) -> Step? {
@@ -66,6 +66,6 @@ extension Scheduler {
         }
         guard let lane = lanes[conversation] else { return nil }
         if lane.upcoming.isEmpty { return lanes.load(lane, conversation, gate, now) }
-        return lanes.step(of: conversation, gate, flights, now)
+        return lanes.step(of: conversation, gate, now)
     }
 }

@@ -93,7 +93,7 @@ package struct LaneIndex {
         noteChange()
         var lane = byName.values[place]
         let isDrained = gate.drains.session?.serves(conversation) ?? false
-        let needsDrain = gate.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
+        let needsDrain = gate.options.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
         if lane.isIdle || needsDrain && !isKnown {
             // Nothing is lost: the backlog is in the store, and the next drain scans it from the beginning.
             byName[conversation] = nil
@@ -248,7 +248,7 @@ package struct LaneIndex {
     /// Outside mode auto: drops what a drain has read, so that the next one reads the store, unless it can continue with it and it is small.
     mutating func dropUnlessKept(_ gate: Gate, _ now: Moment) {
         let isKept = isKnown && byName.count <= Self.keptLanes && byName.values.lazy.map(\.known).reduce(0, +) <= Self.keptHeads
-        if gate.mode != .auto, !isKept { restartScan() }
+        if gate.options.mode != .auto, !isKept { restartScan() }
         scheduleAll(gate, now)
     }
 
@@ -278,18 +278,16 @@ package struct LaneIndex {
     // MARK: Starts
 
     /// The step for an entry of those that may start; nil: the entry is stale.
-    func step(for entry: ReadyList.Entry, _ gate: Gate, _ flights: Flights, _ now: Moment) -> Step? {
+    func step(for entry: ReadyList.Entry, _ gate: Gate, _ now: Moment) -> Step? {
         // A closure that uses `self` would copy all of it.
         let byExpiry = byExpiry
-        return step(of: entry.conversation, gate, flights, now) { Rank($0, byExpiry: byExpiry) == entry.rank }
+        return step(of: entry.conversation, gate, now) { Rank($0, byExpiry: byExpiry) == entry.rank }
     }
 
     /// The step for the first message of a conversation, if it is the expected one: its start, or its expiry.
-    func step(
-        of conversation: Name, _ gate: Gate, _ flights: Flights, _ now: Moment, isExpected: (Head) -> Bool = { _ in true }
-    ) -> Step? {
+    func step(of conversation: Name, _ gate: Gate, _ now: Moment, isExpected: (Head) -> Bool = { _ in true }) -> Step? {
         guard let lane = byName[conversation], gate.isFree(lane), let head = lane.upcoming.first, isExpected(head),
-            !gate.isPaused(conversation), !isOvertaken(head, lane, gate, flights)
+            !gate.isPaused(conversation), !isOvertaken(head, lane, gate)
         else { return nil }
         if head.hasExpired(now) { return .expire(conversation: conversation, sequence: head.sequence) }
         guard gate.eligibility(of: head, conversation, lane, now).isStart else { return nil }
@@ -297,16 +295,14 @@ package struct LaneIndex {
     }
 
     /// Whether at least so many messages can start now, as far as the index shows; of one conversation or (nil) of all.
-    func hasReady(
-        _ count: Int, in conversation: Name?, _ gate: Gate, _ flights: Flights, queued: Int64, _ now: Moment
-    ) -> Bool {
-        guard queued - Int64(flights.inFlight) >= Int64(count) else { return false }
+    func hasReady(_ count: Int, in conversation: Name?, _ gate: Gate, queued: Int64, _ now: Moment) -> Bool {
+        guard queued - Int64(gate.flights.inFlight) >= Int64(count) else { return false }
         if let conversation { return byName[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
         guard scanComplete || !gate.maySend(now) else { return true }
         var found = 0
         var counted = Set<Name>()
         for name in ready.conversations where counted.insert(name).inserted {
-            guard let lane = byName[name], step(of: name, gate, flights, now)?.isStart == true else { continue }
+            guard let lane = byName[name], step(of: name, gate, now)?.isStart == true else { continue }
             found += lane.upcoming.count
             if lane.more || found >= count { return true }
         }
@@ -314,14 +310,15 @@ package struct LaneIndex {
     }
 
     /// Whether messages that could start, or that follow those of this batch, are not in it.
-    func hasMore(besides batch: UInt64, _ flights: Flights) -> Bool {
+    func hasMore(besides batch: UInt64, _ gate: Gate) -> Bool {
         func hasMore(_ conversation: Name) -> Bool { byName[conversation].map { $0.more || !$0.upcoming.isEmpty } ?? false }
-        return ready.conversations.contains(where: hasMore) || flights.values.contains { $0.batch == batch && hasMore($0.conversation) }
+        return ready.conversations.contains(where: hasMore)
+            || gate.flights.values.contains { $0.batch == batch && hasMore($0.conversation) }
     }
 
     /// Whether the batch that is being chosen has a later message of the conversation, which `retryAll` sends before those that were queued.
-    private func isOvertaken(_ head: Head, _ lane: Lane, _ gate: Gate, _ flights: Flights) -> Bool {
-        guard gate.isStrict, gate.gathering != nil, let last = lane.flight.flatMap({ flights[$0] }) else { return false }
+    private func isOvertaken(_ head: Head, _ lane: Lane, _ gate: Gate) -> Bool {
+        guard gate.options.strictOrder, gate.gathering != nil, let last = lane.flight.flatMap({ gate.flights[$0] }) else { return false }
         return last.sequence > head.sequence
     }
 }

@@ -20,7 +20,7 @@ extension LaneIndex {
         if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }
         if lane.isDirectRangeOpen, lane.hasDeferredDirect { return true }
         // Outside mode auto those that wait for a time are sent by the next drain, and what follows them as well.
-        let awaitsDrain = gate.mode != .auto && gate.drains.session == nil && !lane.deferred.isEmpty
+        let awaitsDrain = gate.options.mode != .auto && gate.drains.session == nil && !lane.deferred.isEmpty
         return scanComplete && !awaitsDrain ? true : nil
     }
 
@@ -40,7 +40,7 @@ extension LaneIndex {
         ready.noteNewest(head.sequence)
         noteRank(head, gate, now)
         if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
-        if gate.mode != .auto, gate.drains.session == nil, isKnown, count > Self.keptLanes { dropUnlessKept(gate, now) }
+        if gate.options.mode != .auto, gate.drains.session == nil, isKnown, count > Self.keptLanes { dropUnlessKept(gate, now) }
         guard goesDirect || scanComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
             var isMissed = gate.drains.session?.conversation == conversation || isSurveying
@@ -181,7 +181,7 @@ extension LaneIndex {
     }
 
     /// Takes the queued messages after `scannedThrough`, in order. `complete`: there are no more.
-    mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ gate: Gate, _ flights: Flights, _ now: Moment) {
+    mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ gate: Gate, _ now: Moment) {
         var touched = Set<Name>()
         for (_, head) in rows { noteRank(head, gate, now) }
         guard !isRanked else { return }
@@ -197,7 +197,7 @@ extension LaneIndex {
                 touched.insert(conversation)
                 continue
             }
-            if byName.values[place].flight != nil, flights.flight(of: head.sequence, in: byName.values[place]) != nil { continue }
+            if byName.values[place].flight != nil, gate.flights.flight(of: head.sequence, in: byName.values[place]) != nil { continue }
             // Beside one that is due sooner, a deferred message changes nothing.
             let dueAt = byName.values[place].dueAt
             let isLater = isDeferred && dueAt != 0 && now.mono.addingClamped(known.wait(now)) >= dueAt
@@ -211,14 +211,11 @@ extension LaneIndex {
 
     /// Takes the queued messages of one conversation after `Lane.last`. `complete`: there are no more. `skipEnds`: until when messages wait
     /// that the transport skipped (monotonic).
-    mutating func loaded(
-        _ conversation: Name, _ heads: [Head], complete: Bool, skipEnds: [Int64: Int64], _ gate: Gate, _ flights: Flights,
-        _ now: Moment
-    ) {
+    mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, skipEnds: [Int64: Int64], _ gate: Gate, _ now: Moment) {
         reads += 1
         for head in heads { noteRank(head, gate, now) }
         guard let lane = byName[conversation] else { return }
-        let sending = flights.sequences(in: lane, after: lane.last)
+        let sending = gate.flights.sequences(in: lane, after: lane.last)
         var known = heads.filter { !sending.contains($0.sequence) }.map { gate.withMonotonicDue($0) }
         if !skipEnds.isEmpty { for place in known.indices { known[place].skippedUntil = skipEnds[known[place].sequence] } }
         let free = known.filter { !gate.isDeferred($0, now) }

@@ -22,14 +22,14 @@ package struct Linger {
     mutating func began(leavesMessages: Bool, _ now: Int64) { until = leavesMessages ? until.map { min($0, now) } : nil }
 
     /// Whether the start of a batch waits, because more messages may be enqueued soon.
-    mutating func waits(_ step: Step, _ lanes: LaneIndex, _ gate: Gate, _ flights: Flights, queued: Int64, _ now: Moment) -> Bool {
-        guard let limits = flights.limits, limits.linger > 0, gate.drains.session == nil, let room = flights.room,
+    mutating func waits(_ step: Step, _ lanes: LaneIndex, _ gate: Gate, queued: Int64, _ now: Moment) -> Bool {
+        guard let limits = gate.flights.limits, limits.linger > 0, gate.drains.session == nil, let room = gate.flights.room,
             case .start(let conversation, _, _) = step
         else { return false }
         let end = until ?? now.mono.addingClamped(limits.linger)
         until = end
         let scope = limits.singleConversation ? conversation : nil
-        guard now.mono < end, !lanes.hasReady(room, in: scope, gate, flights, queued: queued, now) else { return false }
+        guard now.mono < end, !lanes.hasReady(room, in: scope, gate, queued: queued, now) else { return false }
         waiting = Waiting(until: end, conversation: scope)
         return true
     }

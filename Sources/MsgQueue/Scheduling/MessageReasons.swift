@@ -11,7 +11,7 @@ package struct MessageReasons {
         let (reason, until) = explainWithoutRate(stored, conversation, holder: holder)
         if scheduler.gate.isOnlyLookedAt { return reason.isWaiting ? (reason, until) : (.noTransport, 0) }
         guard reason == .next else { return (reason, until) }
-        if let pace = scheduler.flights.pace, !pace.isOpen(at: now.mono) { return (.rate, now.wall(at: pace.opening(at: now.mono))) }
+        if let pace = scheduler.gate.flights.pace, !pace.isOpen(at: now.mono) { return (.rate, now.wall(at: pace.opening(at: now.mono))) }
         // What a person asked for waits for no other message.
         guard !scheduler.requests.contains(stored.sequence), !isInRound(stored, conversation) else { return (.next, 0) }
         return (.next, scheduler.linger.end(of: conversation, now).map { now.wall(at: $0) } ?? 0)
@@ -50,7 +50,7 @@ package struct MessageReasons {
 
     /// The messages of other conversations that go before one that may start now, and the first of them; nil: none do, or only older ones.
     func ahead(of head: Head, _ conversation: Name) -> (ahead: Wait.Ahead, sequence: Int64)? {
-        scheduler.chooser.ahead(of: head, conversation, scheduler.lanes, scheduler.gate, scheduler.flights, now)
+        scheduler.chooser.ahead(of: head, conversation, scheduler.lanes, scheduler.gate, now)
     }
 
     // MARK: What the message waits for
@@ -97,7 +97,7 @@ package struct MessageReasons {
     func afterStorage(_ head: Head, _ conversation: Name) -> Explanation.Reason {
         if scheduler.requests.contains(head.sequence) { return .next }
         if scheduler.lanes[conversation]?.isDirect(head.sequence) == true { return .next }
-        if scheduler.gate.mode != .auto, !scheduler.startsUnasked(head, conversation) { return .person }
+        if scheduler.gate.options.mode != .auto, !scheduler.startsUnasked(head, conversation) { return .person }
         return scheduler.gate.timersRun ? .next : .trigger
     }
 
@@ -106,9 +106,9 @@ package struct MessageReasons {
     func assumingOnline(_ head: Head) -> MessageReasons {
         var other = scheduler
         other.gate.network.connectivity = .online
-        other.gate.network.metered = head.unmeteredOnly || other.gate.unmeteredOnly
+        other.gate.network.metered = head.unmeteredOnly || other.gate.options.unmeteredOnly
         other.gate.returnedAt = now.mono
-        other.flights.pace?.restart(at: now.mono)
+        other.gate.flights.pace?.restart(at: now.mono)
         other.gate.holds.disconnected()
         other.gate.holds.endOfflinePause()
         other.gate.drains.session = nil

@@ -110,14 +110,14 @@ package struct PromptState {
     }
 
     /// A count of the messages that a prompt asks about, which stands or may be raised.
-    func nextCount(_ gate: Gate, _ flights: Flights, isRetrying: Bool, changes: UInt64, _ now: Moment) -> Step? {
-        guard phase == .raised || mayRaise(gate, flights, isRetrying: isRetrying, now) else { return nil }
+    func nextCount(_ gate: Gate, isRetrying: Bool, changes: UInt64, _ now: Moment) -> Step? {
+        guard phase == .raised || mayRaise(gate, isRetrying: isRetrying, now) else { return nil }
         return isCountDue(gate, isRetrying: isRetrying, changes: changes, now) ? .countPrompt : nil
     }
 
     /// When that count is due (monotonic); nil: not before something changes.
-    func countTime(_ gate: Gate, _ flights: Flights, isRetrying: Bool, changes: UInt64, _ now: Moment) -> Int64? {
-        guard phase == .raised || mayRaise(gate, flights, isRetrying: isRetrying, now), !gate.isStoreRefusing(now), !isRetrying
+    func countTime(_ gate: Gate, isRetrying: Bool, changes: UInt64, _ now: Moment) -> Int64? {
+        guard phase == .raised || mayRaise(gate, isRetrying: isRetrying, now), !gate.isStoreRefusing(now), !isRetrying
         else { return nil }
         guard isCurrent(changes) else { return countAt }
         return changesAt.map { max($0, countAt) }
@@ -127,9 +127,9 @@ package struct PromptState {
     private var hasMessages: Bool { queued > 0 || includesFailed }
 
     /// Whether a prompt is raised now, if a yes would send anything.
-    private func mayRaise(_ gate: Gate, _ flights: Flights, isRetrying: Bool, _ now: Moment) -> Bool {
+    private func mayRaise(_ gate: Gate, isRetrying: Bool, _ now: Moment) -> Bool {
         mode == .ask && phase == .armed && gate.mayStart && hasMessages && gate.drains.session == nil && !isRetrying
-            && !gate.isSettling(now) && flights.underWay == 0
+            && !gate.isSettling(now) && gate.flights.underWay == 0
     }
 
     private func isCurrent(_ changes: UInt64) -> Bool { counted == version(changes: changes, commits: commits) }

@@ -13,8 +13,8 @@ package struct QueueReasons {
     /// Why nothing is sent now, in O(1). `queued` messages are in the store, and `queuedIn` returns the number of a conversation;
     /// `hasStart`: an attempt is about to start. Reasons that stop the whole queue are returned even if nothing is queued.
     package func wait(queued: Int64, hasStart: Bool, queuedIn: (Name) -> Int64 = { _ in 0 }) -> Wait {
-        if scheduler.flights.inFlight > 0 { return Wait(reason: .sending) }
-        let afterwards: Explanation.Reason = scheduler.gate.mode != .auto ? .person : scheduler.gate.timersRun ? .next : .trigger
+        if scheduler.gate.flights.inFlight > 0 { return Wait(reason: .sending) }
+        let afterwards: Explanation.Reason = scheduler.gate.options.mode != .auto ? .person : scheduler.gate.timersRun ? .next : .trigger
         if scheduler.gate.isStoreRefusing(now) {
             return Wait(reason: .storage, until: now.wall(at: scheduler.gate.storageRetryAt), after: afterwards)
         }
@@ -29,7 +29,7 @@ package struct QueueReasons {
         if hasStart || scheduler.session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
         if scheduler.gate.isMeteredForAll { return Wait(reason: .metered) }
-        if scheduler.gate.mode == .auto {
+        if scheduler.gate.options.mode == .auto {
             // In the background a message that was skipped starts by itself, also while others wait for the next run.
             if !scheduler.gate.timersRun, let wait = soonestMessage, wait.after == .next { return wait }
             if case .wait(let reason, let until)? = scheduler.gate.automaticHold(now) { return Wait(reason: reason, until: until) }
@@ -41,7 +41,7 @@ package struct QueueReasons {
 
     /// The wait for the next attempt that the rate permits; nil: it permits one now.
     var rateWait: Wait? {
-        guard let pace = scheduler.flights.pace, !pace.isOpen(at: now.mono) else { return nil }
+        guard let pace = scheduler.gate.flights.pace, !pace.isOpen(at: now.mono) else { return nil }
         let end = now.wall(at: pace.opening(at: now.mono))
         return Wait(reason: .rate, until: end, earliest: end, pace: PaceText(pace))
     }
@@ -101,7 +101,7 @@ package struct QueueReasons {
         {
             return Wait(reason: .blocked)
         }
-        return Wait(reason: scheduler.gate.network.metered ? .metered : scheduler.gate.mode == .auto ? .next : .person)
+        return Wait(reason: scheduler.gate.network.metered ? .metered : scheduler.gate.options.mode == .auto ? .next : .person)
     }
 
     /// Whether a paused conversation has queued messages.
@@ -124,7 +124,7 @@ package struct QueueReasons {
         switch wait.reason {
         case .next, .person, .trigger, .retrying, .scheduled, .blocked: true
         case .paused: !scheduler.isPaused
-        case .metered: !scheduler.gate.unmeteredOnly
+        case .metered: !scheduler.gate.options.unmeteredOnly
         case .holding: scheduler.gate.network.isOnline && !scheduler.isPaused
         default: false
         }
@@ -142,7 +142,9 @@ package struct QueueReasons {
         if ready > 0, !isSpecific || !sample.isComplete {
             if wait.reason.isTimed, wait.after == .next, let rate = rateWait, rate.until > wait.until { return rate }
             result.count = sample.isComplete ? ready : nil
-            if wait.reason == .trigger, scheduler.gate.defaultBatch > 0, ready > Int64(scheduler.gate.defaultBatch) { result.count = nil }
+            if wait.reason == .trigger, scheduler.gate.options.drainBatch > 0, ready > Int64(scheduler.gate.options.drainBatch) {
+                result.count = nil
+            }
             return result
         }
         if found.reasons[.rate] != nil, let wait = rateWait { return wait }
@@ -160,7 +162,8 @@ package struct QueueReasons {
         }
         if let count = found.reasons[.trigger] {
             return Wait(
-                reason: .trigger, count: scheduler.gate.defaultBatch > 0 && count > Int64(scheduler.gate.defaultBatch) ? nil : count)
+                reason: .trigger,
+                count: scheduler.gate.options.drainBatch > 0 && count > Int64(scheduler.gate.options.drainBatch) ? nil : count)
         }
         if let soonest = found.soonest { return soonest }
         for reason in [Explanation.Reason.paused, .blocked, .metered, .expired, .sending] where found.reasons[reason] != nil {
@@ -225,8 +228,8 @@ package struct QueueReasons {
 
     /// Whether something other than the missing connection prevents automatic sending.
     package var isHeldBack: Bool {
-        !scheduler.gate.hasTransport || !scheduler.gate.timersRun || scheduler.gate.isClosing || scheduler.gate.unmeteredOnly
-            || scheduler.gate.defaultBatch > 0
+        !scheduler.gate.hasTransport || !scheduler.gate.timersRun || scheduler.gate.isClosing || scheduler.gate.options.unmeteredOnly
+            || scheduler.gate.options.drainBatch > 0
             || scheduler.gate.isHeldByReceiver(now)
     }
 
@@ -255,7 +258,7 @@ package struct QueueReasons {
         guard sample.isComplete, scheduler.gate.mayStart, !scheduler.gate.isStoreRefusing(now) else { return 0 }
         let forecast = DrainForecast(scheduler, now)
         var stopped = scheduler.pausedConversations
-        for flight in scheduler.flights.values where flight.isHung { stopped.insert(flight.conversation) }
+        for flight in scheduler.gate.flights.values where flight.isHung { stopped.insert(flight.conversation) }
         var count = 0
         for (conversation, stored) in sample.rows where !stopped.contains(conversation) {
             switch forecast.fate(of: scheduler.gate.withMonotonicDue(stored), conversation) {

@@ -158,12 +158,10 @@ package struct Round {
     }
 
     /// Takes the queued messages after the last ones read, in order. `complete`: there are no more.
-    mutating func sought(
-        _ rows: [(conversation: Name, head: Head)], complete: Bool, _ lanes: LaneIndex, _ gate: Gate, _ flights: Flights, _ now: Moment
-    ) {
+    mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ lanes: LaneIndex, _ gate: Gate, _ now: Moment) {
         for (conversation, stored) in rows where stored.sequence <= through {
             let lane = lanes[conversation] ?? Lane()
-            if flights.flight(of: stored.sequence, in: lane) != nil || stored.sequence <= gate.pauses.clearedThrough(conversation) {
+            if gate.flights.flight(of: stored.sequence, in: lane) != nil || stored.sequence <= gate.pauses.clearedThrough(conversation) {
                 continue
             }
             if let delay = delay(of: conversation), stored.sequence >= delay.sequence { continue }
@@ -177,7 +175,7 @@ package struct Round {
                 // In mode auto it is sent first anyway. In other modes it blocks the round only while it waits for its retry.
                 if lane.approved.contains(head.sequence) {
                     holdForRetry(conversation)
-                } else if gate.mode == .auto || head.retryWait(now) > 0 {
+                } else if gate.options.mode == .auto || head.retryWait(now) > 0 {
                     hold(conversation)
                 }
             } else if gate.pauses.conversations.contains(conversation) {

@@ -15,7 +15,6 @@ package struct Scheduler {
     package internal(set) var gate: Gate
     package internal(set) var lanes: LaneIndex
     package internal(set) var chooser: Chooser
-    package internal(set) var flights: Flights
     package internal(set) var requests = ManualRequests()
     /// At the last `next` an attempt would have started, but for the rate.
     var startWaitsForRate = false
@@ -28,7 +27,6 @@ package struct Scheduler {
         gate = Gate(options, opening)
         lanes = LaneIndex(options)
         chooser = Chooser(options)
-        flights = Flights(options, openedAt: opening.moment.mono)
         prompt = PromptState(options)
     }
 
@@ -40,6 +38,7 @@ package struct Scheduler {
     /// The whole queue.
     package var isPaused: Bool { gate.pauses.isPaused }
     package var pausedConversations: Set<Name> { gate.pauses.conversations }
+    package var flights: Flights { gate.flights }
     package var session: DrainQueue.Session? { gate.drains.session }
     package var storageRetryAt: Int64 { gate.storageRetryAt }
     package var offlineReason: String { gate.offlineReason }
@@ -51,7 +50,7 @@ package struct Scheduler {
 
     /// The attempt in flight of this message, if it has no outcome yet.
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
-        lanes[conversation].flatMap { flights.flight(of: sequence, in: $0) }
+        lanes[conversation].flatMap { gate.flights.flight(of: sequence, in: $0) }
     }
 
     /// Whether the message starts in every mode, without a drain or an answer: it is sent directly or approved.

@@ -7,7 +7,7 @@ extension Scheduler {
         chooser.began(flight)
         round?.remove(flight.sequence, of: flight.conversation)
         var begun = flight
-        (begun.batch, begun.outcomesBefore) = (gate.gathering?.batch ?? flight.token, flights.outcomes)
+        (begun.batch, begun.outcomesBefore) = (gate.gathering?.batch ?? flight.token, gate.flights.outcomes)
         let lane = lanes[flight.conversation] ?? Lane()
         begun.wasApproved = lane.approved.contains(flight.sequence)
         // Retries of the backoff ladder do not count against a batch.
@@ -19,9 +19,9 @@ extension Scheduler {
                 begun.charge = .budget
             }
         }
-        flights.begin(begun)
+        gate.flights.begin(begun)
         lanes.began(begun, gate, now)
-        chooser.dropStale(&lanes, gate, flights, now)
+        chooser.dropStale(&lanes, gate, now)
     }
 
     /// Whether `withdraw` can undo `started`, called before it.
@@ -35,7 +35,7 @@ extension Scheduler {
     /// Undoes `started` for an attempt whose call was not made, or whose message the transport skipped; it then waits until `heldUntil`
     /// (monotonic). A call that has not returned occupies its conversation until it does.
     mutating func withdraw(_ flight: Flight, _ head: Head, heldUntil: Int64? = nil, isCalled: Bool = false, _ now: Moment) {
-        guard var begun = flights.remove(flight.token) else { return }
+        guard var begun = gate.flights.remove(flight.token) else { return }
         let hadRoom = (session?.hasBatchLeft ?? true, gate.hasBudget)
         switch begun.charge {
         case .drain(let number): if let drain = session, drain.number == number { gate.drains.session?.started = max(drain.started - 1, 0) }
@@ -52,7 +52,7 @@ extension Scheduler {
         let isRunning = isCalled && begun.isRunning
         if isRunning {
             begun.isEnded = true
-            flights[flight.token] = begun
+            gate.flights[flight.token] = begun
         }
         lanes.withdrew(begun, known, isRunning: isRunning, gate)
         // Other conversations may have waited for room in the batch of a drain.
@@ -62,17 +62,17 @@ extension Scheduler {
 
     /// Ends an attempt. `back`: its message is queued again and waits in its place.
     package mutating func ended(_ token: UInt64, back: Head?, sent: Bool, offline: Bool, timedOut: Bool, _ now: Moment) {
-        guard let flight = flights.end(token, timedOut: timedOut) else { return }
+        guard let flight = gate.flights.end(token, timedOut: timedOut) else { return }
         if offline {
             if session?.serves(flight.conversation) == true { gate.drains.session?.stop = .offline }
             round = nil
             gate.holds.pausedAfterOffline(until: now.mono + Self.offlineHold)
         }
         if chooser.ended(sent: sent, isQueuedAgain: back != nil) { lanes.ready.beginBacklog() }
-        let isRetried = back != nil && gate.mode == .ask && !offline
+        let isRetried = back != nil && gate.options.mode == .ask && !offline
         if back == nil {
             round?.retryEnded(flight.conversation)
-        } else if gate.isStrict {
+        } else if gate.options.strictOrder {
             round?.hold(flight.conversation, behind: flight.sequence, isRetried: isRetried)
         }
         lanes.ended(flight, back: back, isApproved: isRetried, schedules: !offline, gate, now)
@@ -81,7 +81,7 @@ extension Scheduler {
 
     /// Notes that the call of the transport returned. Its outcome is reported separately.
     package mutating func callReturned(_ token: UInt64, _ now: Moment) {
-        guard let flight = flights.returned(token), lanes[flight.conversation]?.flight != nil else { return }
+        guard let flight = gate.flights.returned(token), lanes[flight.conversation]?.flight != nil else { return }
         lanes.change(flight.conversation, gate, now) { $0.end(token) }
     }
 }

@@ -26,7 +26,7 @@ extension Scheduler {
     /// Ends the current drain, which was reported. `through` is the last sequence in the store. Outside mode auto the index of the backlog
     /// is dropped, if it cannot be continued or is large; the messages stay in the store. Returns true if the next requested drain begins.
     package mutating func finished(_ stop: Report.Stop, through: Int64, _ now: Moment) -> Bool {
-        if stop == .waiting, gate.mode == .ask, gate.isStrict, let session {
+        if stop == .waiting, gate.options.mode == .ask, gate.options.strictOrder, let session {
             lanes.approveFollowing(through: through, of: session, gate, now)
         }
         gate.drains.session = nil

@@ -6,8 +6,8 @@ extension Scheduler {
         gate.attemptOfflineReason = ""
         if network.isOnline, !was.isOnline {
             lanes.ready.beginBacklog()
-            gate.holds.connected(stableAt: now.mono + gate.onlineDebounce)
-            flights.pace?.restart(at: now.mono)
+            gate.holds.connected(stableAt: now.mono + gate.options.onlineDebounce)
+            gate.flights.pace?.restart(at: now.mono)
             prompt.arm()
         } else if network.isOnline {
             gate.holds.endOfflinePause()
@@ -35,7 +35,7 @@ extension Scheduler {
     /// Notes whether there is a transport, and the limits of its batches if it takes batches.
     package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {
         if present, !gate.hasTransport { lanes.ready.beginBacklog() }
-        flights.limits = limits
+        gate.flights.limits = limits
         linger.end()
         gate.hasTransport = present
         lanes.scheduleAll(gate, now)
@@ -53,7 +53,7 @@ extension Scheduler {
     package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
         let (wasPaused, isFree) = gate.pauses.resume(conversation)
         guard wasPaused, isFree else { return wasPaused }
-        if conversation == nil { flights.pace?.restart(at: now.mono) } else { round?.restart() }
+        if conversation == nil { gate.flights.pace?.restart(at: now.mono) } else { round?.restart() }
         lanes.ready.beginBacklog()
         trigger(now)
         return true
@@ -93,7 +93,7 @@ extension Scheduler {
         guard !isInBackground else { return lanes.scheduleAll(gate, now) }
         gate.holds.endOfflinePause()
         prompt.arm()
-        if !gate.sendsInBackground { lanes.ready.beginBacklog() }
+        if !gate.options.sendInBackground { lanes.ready.beginBacklog() }
         trigger(now)
     }
 
@@ -101,13 +101,13 @@ extension Scheduler {
     @discardableResult
     package mutating func hold(until: Int64, _ now: Moment) -> Bool {
         guard gate.holds.delayed(until: until) else { return false }
-        flights.pace?.restart(at: now.mono)
+        gate.flights.pace?.restart(at: now.mono)
         lanes.scheduleAll(gate, now)
         return true
     }
 
     /// The store has a backlog at the launch.
-    package mutating func openedWithBacklog(_ now: Moment) { flights.pace?.restart(at: now.mono) }
+    package mutating func openedWithBacklog(_ now: Moment) { gate.flights.pace?.restart(at: now.mono) }
 
     /// Blocks the conversation behind a failed message, with the option `final_failure = block`.
     package mutating func failed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {

@@ -34,7 +34,7 @@ extension Scheduler {
         let wasPicked = round?.picks.contains { $0.sequence == head.sequence } ?? false
         round?.remove(head.sequence, of: conversation)
         // It is sent before those of the round.
-        if wasPicked, gate.mode == .auto { round?.hold(conversation, behind: head.sequence) }
+        if wasPicked, gate.options.mode == .auto { round?.hold(conversation, behind: head.sequence) }
         lanes.replaced(by: head, conversation, goesDirect: goesDirect, gate, now)
     }
 
@@ -84,20 +84,20 @@ extension Scheduler {
         guard let round, session?.isOpen ?? true else { return nil }
         guard round.isOver else { return self.round?.next(lanes, gate, now) }
         // Their messages may be put back.
-        if !flights.open.contains(where: { $0.hand == .retryAll }) { self.round = nil }
+        if !gate.flights.open.contains(where: { $0.hand == .retryAll }) { self.round = nil }
         return nil
     }
 
     /// Takes the queued messages after the last ones that the round has read, in order. `complete`: there are no more.
     package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
-        round?.sought(rows, complete: complete, lanes, gate, flights, now)
+        round?.sought(rows, complete: complete, lanes, gate, now)
     }
 
     // MARK: Reading the store
 
     /// Takes the queued messages after the last ones scanned, in order. `complete`: there are no more.
     package mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
-        lanes.scanned(rows, complete: complete, gate, flights, now)
+        lanes.scanned(rows, complete: complete, gate, now)
     }
 
     /// Takes conversations with queued messages, in the order of their names. `complete`: there are no more.
@@ -108,7 +108,7 @@ extension Scheduler {
     /// Takes the queued messages of one conversation after `Lane.last`. `complete`: there are no more.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         let skipEnds = round?.delays(in: conversation) ?? [:]
-        lanes.loaded(conversation, heads, complete: complete, skipEnds: skipEnds, gate, flights, now)
+        lanes.loaded(conversation, heads, complete: complete, skipEnds: skipEnds, gate, now)
     }
 
     /// Schedules some of the conversations that an input has left (`Step.schedule`).

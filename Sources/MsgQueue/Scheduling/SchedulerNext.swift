@@ -4,12 +4,12 @@ extension Scheduler {
     /// the conversation that is drained alone; `commits` the number of changes of the store.
     package mutating func next(_ now: Moment, queued: Int64, inSession: Int64? = nil, commits: Int = 0) -> Step {
         prompt.seen(queued: queued, commits: commits)
-        if let token = flights.overdue(now) { return .timeOut(token: token) }
+        if let token = gate.flights.overdue(now) { return .timeOut(token: token) }
         if let step = prompt.nextOfStanding(gate, isRetrying: isRetrying, changes: lanes.changes, now) { return step }
         guard !gate.isStoreRefusing(now) else {
             if session != nil { return .finish(.storage) }
             // Everything else needs the store, except a timeout and the end of a prompt.
-            let others = [flights.deadline, prompt.expiry].compactMap { $0 }
+            let others = [gate.flights.deadline, prompt.expiry].compactMap { $0 }
             return .wait(until: others.reduce(gate.storageRetryAt, min))
         }
         if let step = requests.unreachable(gate) { return step }
@@ -22,10 +22,11 @@ extension Scheduler {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
         // What became due may have changed what a standing prompt asks about.
-        if let step = prompt.nextCount(gate, flights, isRetrying: isRetrying, changes: lanes.changes, now) { return step }
+        if let step = prompt.nextCount(gate, isRetrying: isRetrying, changes: lanes.changes, now) { return step }
         if !prompt.isPrepared { return .prepareCount }
         return .wait(
-            until: soonest(now, startWaitsForRate ? flights.pace?.opening(at: now.mono) : linger.until.flatMap { $0 > now.mono ? $0 : nil })
+            until: soonest(
+                now, startWaitsForRate ? gate.flights.pace?.opening(at: now.mono) : linger.until.flatMap { $0 > now.mono ? $0 : nil })
         )
     }
 
@@ -35,8 +36,8 @@ extension Scheduler {
         startWaitsForRate = false
         linger.step()
         guard gate.mayStart else { return nil }
-        let isOpen = flights.pace?.isOpen(at: now.mono) ?? true
-        let (taken, slots) = (flights.slotsTaken, flights.slots)
+        let isOpen = gate.flights.pace?.isOpen(at: now.mono) ?? true
+        let (taken, slots) = (gate.flights.slotsTaken, gate.flights.slots)
         // Manual requests do not wait for automatic attempts.
         if taken < slots + Self.manualSlots, let step = requests.next(lanes) {
             if isOpen { return step }
@@ -47,14 +48,14 @@ extension Scheduler {
             if isOpen || !step.isStart { return step }
             startWaitsForRate = true
         }
-        guard let step = chooser.next(&lanes, gate, flights, queued: queued, isOpen: isOpen, now) else {
+        guard let step = chooser.next(&lanes, gate, queued: queued, isOpen: isOpen, now) else {
             linger.end()
             return nil
         }
         if !step.isStart { return step }
         startWaitsForRate = !isOpen
         guard isOpen else { return nil }
-        return linger.waits(step, lanes, gate, flights, queued: queued, now) ? nil : step
+        return linger.waits(step, lanes, gate, queued: queued, now) ? nil : step
     }
 
     /// Whether `retryAll` sends its messages.
@@ -65,7 +66,7 @@ extension Scheduler {
         guard startWaitsForRate else { return false }
         guard let conversation = session.conversation else { return true }
         if requests.entries.contains(where: { $0.conversation == conversation }) || round?.hasPick(of: conversation) == true { return true }
-        return lanes.step(of: conversation, gate, flights, now) != nil
+        return lanes.step(of: conversation, gate, now) != nil
     }
 
     /// Why the drain must end although messages may be left; nil: it continues.
@@ -74,7 +75,7 @@ extension Scheduler {
         if gate.isClosing { return .closed }
         if let deadline = session.deadline, deadline <= now.mono { return .timeout }
         // A drain ends after its attempts in flight.
-        guard flights.underWay(in: session) == 0 else { return nil }
+        guard gate.flights.underWay(in: session) == 0 else { return nil }
         if !gate.network.isOnline { return .offline }
         if isPaused { return .paused }
         if let stop = session.stop { return stop }
@@ -90,7 +91,7 @@ extension Scheduler {
 
     /// Whether the drain has no attempt in flight and is not waiting for a slot that another conversation uses.
     private func isDone(_ session: DrainQueue.Session) -> Bool {
-        flights.underWay(in: session) == 0 && (flights.slotsTaken < flights.slots || flights.underWay == 0)
+        gate.flights.underWay(in: session) == 0 && (gate.flights.slotsTaken < gate.flights.slots || gate.flights.underWay == 0)
     }
 
     /// Whether all that is queued belongs to paused conversations.
@@ -110,11 +111,11 @@ extension Scheduler {
             isDue = true
             lanes.ready.beginBacklog()
         }
-        if gate.triggerInterval > 0, gate.timersRun {
+        if gate.options.triggerInterval > 0, gate.timersRun {
             let isTriggered = gate.nextTriggerAt.map { $0 <= now.mono } ?? false
             if isTriggered, !gate.hasBudget { lanes.ready.beginBacklog() }
             isDue = isDue || isTriggered
-            if isTriggered || gate.nextTriggerAt == nil { gate.nextTriggerAt = now.mono + gate.triggerInterval }
+            if isTriggered || gate.nextTriggerAt == nil { gate.nextTriggerAt = now.mono + gate.options.triggerInterval }
         }
         if isDue { trigger(now) }
         lanes.dropDueTimes(gate, now)
@@ -136,10 +137,10 @@ extension Scheduler {
         func note(_ time: Int64?, after past: Int64 = Int64.min) {
             if let time, time > past { soonest = min(soonest ?? time, time) }
         }
-        note(flights.deadline)
+        note(gate.flights.deadline)
         note(lanes.wakeTime)
         // In the background a drain continues, and the prompt is raised.
-        if gate.laneTimersRun || gate.mode == .ask { note(gate.holds.stableAt, after: now.mono) }
+        if gate.laneTimersRun || gate.options.mode == .ask { note(gate.holds.stableAt, after: now.mono) }
         if gate.timersRun {
             note(gate.holds.offlineEnd, after: now.mono)
             note(gate.nextTriggerAt, after: now.mono)
@@ -149,7 +150,7 @@ extension Scheduler {
         note(round?.delayEnd, after: now.mono)
         note(session?.deadline)
         note(prompt.expiry)
-        note(prompt.countTime(gate, flights, isRetrying: isRetrying, changes: lanes.changes, now))
+        note(prompt.countTime(gate, isRetrying: isRetrying, changes: lanes.changes, now))
         return soonest
     }
 }

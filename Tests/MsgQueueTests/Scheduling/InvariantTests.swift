@@ -21,7 +21,7 @@ import Testing
         case 1: core.rowsInFlight = [:]
         case 2: core.scheduler.prompt.phase = .raised
         case 3: core.scheduler.lanes[flight.conversation] = nil
-        case 4: core.scheduler.flights[flight.token]?.batch = 77
+        case 4: core.scheduler.gate.flights[flight.token]?.batch = 77
         case 5:
             core.scheduler.gate.drains.pending = [
                 DrainQueue.Session(number: 1, conversation: nil, deadline: nil, batch: 0, includesFailed: false)

@@ -81,7 +81,7 @@ import Testing
         let start = try #require(try reserve(simulation)).start
         _ = simulation.core.began(start)
         #expect(simulation.core.statistics.snapshot(simulation.now).attempts == 1)
-        _ = simulation.core.scheduler.flights.countTimeout(of: start.flight.token, from: simulation.now.mono + 50)
+        _ = simulation.core.scheduler.gate.flights.countTimeout(of: start.flight.token, from: simulation.now.mono + 50)
         let deadline = try #require(simulation.flights.first).deadline
         #expect(deadline == start.flight.deadline + 50)
         let effects = simulation.core.revoked(start, simulation.now)

@@ -316,7 +316,7 @@ import Testing
         simulation.enqueue("a")
         try simulation.settle()
         simulation.advance(8 * 3_600_000)
-        simulation.scheduler.flights.machineSlept(8 * 3_600_000)
+        simulation.scheduler.gate.flights.machineSlept(8 * 3_600_000)
         try simulation.settle()
         #expect(simulation.inFlight == [1])
         simulation.advance(30_000)
