@@ -78,11 +78,7 @@ final class FailedMessages {
             context.core.scheduler.requests.remove(row.sequence)
             if first[row.conversation] == nil { first[row.conversation] = row.sequence }
             if row.expiry(now) > now.wall { maintenance.expires(at: row.expiresAt) }
-            events.emit(
-                .status(
-                    StatusChange(
-                        id: row.id, conversation: row.conversation.text, from: .failed, to: .queued, attempt: 0, failure: nil, at: now.wall)
-                ))
+            events.emit(row.changed(from: .failed, to: .queued, at: now.wall))
         }
         for name in first.keys { writes.refreshBlock(name) }
         context.core.scheduler.putBack(first, round: round, through: last, now)

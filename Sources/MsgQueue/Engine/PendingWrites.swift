@@ -111,11 +111,7 @@ final class PendingWrites {
     private func emitDamage(_ sequence: Int64, _ error: QueueError, _ now: Moment) {
         attempt { () throws(QueueError) in
             guard let row = try store.messages.row(at: sequence, .outline) else { return }
-            events.emit(
-                .status(
-                    StatusChange(
-                        id: row.id, conversation: row.conversation.text, from: .queued, to: .failed, attempt: 0,
-                        failure: .damaged(error.detail, at: now.wall), at: now.wall)))
+            events.emit(row.changed(from: .queued, to: .failed, .damaged(error.detail, at: now.wall), at: now.wall))
         }
     }
 
@@ -347,11 +343,9 @@ final class PendingWrites {
             // On a full disk the queue opens and can be read; nothing is sent until this is written.
             guard error.isFull else { throw error }
             for attempt in interrupted {
-                unsaved.append(
-                    Fact(
-                        sequence: attempt.sequence, conversation: try store.messages.row(at: attempt.sequence, .outline)?.conversation,
-                        isOutcome: true,
-                        changes: [.recover(sequence: attempt.sequence, number: attempt.number, startedAt: attempt.startedAt)], notices: []))
+                let conversation = try store.messages.row(at: attempt.sequence, .outline)?.conversation
+                let change = StoreChange.recover(sequence: attempt.sequence, number: attempt.number, startedAt: attempt.startedAt)
+                unsaved.append(Fact(attempt.sequence, conversation, isOutcome: true, [change]))
             }
             health.pause(error)
         }

@@ -42,7 +42,7 @@ final class Receipts {
     /// Marks the messages in one transaction. Returns the error of each that was not marked; nil: the receipt counts, or came late.
     func mark(_ ids: [String], as receipt: MessageStatus) throws(QueueError) -> [QueueError?] {
         let (sending, now) = (writes.sendingSequences, context.ports.wall())
-        var (errors, changes): ([QueueError?], [StatusChange]) = ([], [])
+        var (errors, changes): ([QueueError?], [Event]) = ([], [])
         try transactions.run(durable: true) { () throws(QueueError) in
             (errors, changes) = ([], [])
             errors.reserveCapacity(ids.count)
@@ -94,7 +94,7 @@ final class Receipts {
 
     private func markNext(_ passage: inout Passage) throws(QueueError) -> Bool {
         let (given, now, isLeast) = (passage, context.ports.wall(), passage.limit == 1)
-        var (places, changes): ([TimePlace], [StatusChange]) = ([], [])
+        var (places, changes): ([TimePlace], [Event]) = ([], [])
         try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             changes = []
             places = try store.pages.places(in: given.conversation, with: given.statuses, after: given.after, limit: given.limit)
@@ -132,20 +132,18 @@ final class Receipts {
     /// Writes a receipt into the open transaction. Returns the change; nil: there is none.
     private func write(
         _ receipt: MessageStatus, to row: Row, _ sending: Set<Int64>, _ now: Int64
-    ) throws(QueueError) -> StatusChange? {
+    ) throws(QueueError) -> Event? {
         guard let progress = try progress(of: row, receipt, sending, now) else { return nil }
         try store.messages.update(row, to: progress)
-        return StatusChange(
-            id: row.id, conversation: row.conversation.text, from: row.progress.status, to: progress.status, attempt: 0, failure: nil,
-            at: now)
+        return row.changed(from: row.progress.status, to: progress.status, at: now)
     }
 
     /// Reports changes after their commit.
-    private func report(_ changes: [StatusChange]) {
+    private func report(_ changes: [Event]) {
         guard !changes.isEmpty else { return }
         // Read messages are removed by the limits of the history.
         maintenance.historyGrew()
         events.countsChanged()
-        for change in changes { events.emit(.status(change)) }
+        for change in changes { events.emit(change) }
     }
 }

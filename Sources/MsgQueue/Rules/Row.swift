@@ -48,6 +48,13 @@ package struct Row {
         return head
     }
 
+    /// The event of a change of the message's status. `attempt`: the number of the attempt; 0: none.
+    package func changed(
+        from: MessageStatus?, to: MessageStatus, attempt: UInt32 = 0, _ failure: Failure? = nil, at: Int64
+    ) -> Event {
+        .status(StatusChange(id: id, conversation: conversation.text, from: from, to: to, attempt: attempt, failure: failure, at: at))
+    }
+
     /// `notBefore` and `expiresAt` by the wall clock as it is set now; 0: none.
     package func start(_ now: Moment) -> Int64 { BootTimes.wall(notBefore, bootTimes.start, now) }
     package func expiry(_ now: Moment) -> Int64 { BootTimes.wall(expiresAt, bootTimes.expiry, now) }

@@ -136,39 +136,25 @@ extension Core {
             kind: .unknown, code: 0, text: "the transport skipped the message", at: now.wall, retryable: true,
             attempts: row.progress.attempts)
         let notices = notices(resolution, failure, of: row, row.progress.attempts, now.wall)
-        return [
-            .record(
-                Fact(
-                    sequence: flight.sequence, conversation: row.conversation, isOutcome: true, changes: [.endAttempt(row, resolution)],
-                    notices: notices))
-        ]
+        return [.record(Fact(flight.sequence, row.conversation, isOutcome: true, [.endAttempt(row, resolution)], notices: notices))]
     }
 
     private mutating func takenBack(_ flight: Flight, _ row: Row, _ now: Moment) -> [Effect] {
         rowsInFlight[flight.token] = nil
         statistics.withdrawn()
-        let change = StatusChange(
-            id: row.id, conversation: flight.conversation.text, from: .sending, to: .queued, attempt: row.progress.attempts, failure: nil,
-            at: now.wall)
-        return [
-            .record(
-                Fact(
-                    sequence: flight.sequence, conversation: flight.conversation, isOutcome: false,
-                    changes: [.revokeAttempt(sequence: flight.sequence)],
-                    notices: [
-                        .countsChanged, .log(.debug) { EventText.notMade(flight.number, of: row.id) }, .event(.status(change)),
-                    ]))
+        let notices: [Notice] = [
+            .countsChanged, .log(.debug) { EventText.notMade(flight.number, of: row.id) },
+            .event(row.changed(from: .sending, to: .queued, attempt: row.progress.attempts, at: now.wall)),
         ]
+        return [.record(Fact(flight.sequence, flight.conversation, [.revokeAttempt(sequence: flight.sequence)], notices: notices))]
     }
 
     /// Returns the effects of an attempt that is reserved and whose beginning was committed.
     package mutating func began(_ start: Start) -> [Effect] {
         let flight = start.flight
         statistics.started()
-        let change = StatusChange(
-            id: start.row.id, conversation: flight.conversation.text, from: start.from, to: .sending, attempt: flight.number, failure: nil,
-            at: flight.startedAt.wall)
-        return [.notice(.failuresChanged(flight.conversation)), .notice(.event(.status(change))), .notice(.countsChanged)]
+        let change = start.row.changed(from: start.from, to: .sending, attempt: flight.number, at: flight.startedAt.wall)
+        return [.notice(.failuresChanged(flight.conversation)), .notice(.event(change)), .notice(.countsChanged)]
     }
 
     /// Ends an attempt with an outcome. The scheduler changes at once; the returned fact is written with the next commit, and its notices
@@ -209,10 +195,7 @@ extension Core {
         statistics.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
         count(resolution.fate, row.conversation)
         let notices = notices(resolution, resolution.failure, of: row, flight.number, now.wall)
-        effects.append(
-            .record(
-                Fact(
-                    sequence: flight.sequence, conversation: row.conversation, isOutcome: true, changes: changes, notices: notices)))
+        effects.append(.record(Fact(flight.sequence, row.conversation, isOutcome: true, changes, notices: notices)))
         return effects
     }
 
@@ -264,13 +247,7 @@ extension Core {
         notices.append(.countsChanged)
         notices.append(.failuresChanged(conversation))
         notices.append(.progress(conversation))
-        func change(_ to: MessageStatus) -> Notice {
-            .event(
-                .status(
-                    StatusChange(
-                        id: row.id, conversation: conversation.text, from: .sending, to: to, attempt: number, failure: failure,
-                        at: at)))
-        }
+        func change(_ to: MessageStatus) -> Notice { .event(row.changed(from: .sending, to: to, attempt: number, failure, at: at)) }
         switch resolution.fate {
         case .sent:
             notices.append(.historyGrew)
@@ -296,14 +273,7 @@ extension Core {
 
     /// The event of the receipt in the outcome, which follows the success.
     private func receipt(_ progress: Progress, of row: Row, _ at: Int64) -> [Notice] {
-        guard progress.status != .sent else { return [] }
-        return [
-            .event(
-                .status(
-                    StatusChange(
-                        id: row.id, conversation: row.conversation.text, from: .sent, to: progress.status, attempt: 0, failure: nil,
-                        at: at)))
-        ]
+        progress.status == .sent ? [] : [.event(row.changed(from: .sent, to: progress.status, at: at))]
     }
 
     // MARK: Late outcomes
@@ -333,10 +303,8 @@ extension Core {
         late.remove(token)
         statistics.sent(createdAt: row.createdAt, bytes: row.bodySize, now)
         scheduler.removed(flight.sequence, row.conversation, now)
-        let change = StatusChange(
-            id: row.id, conversation: row.conversation.text, from: row.progress.status, to: .sent, attempt: flight.number, failure: nil,
-            at: now.wall)
-        let notices: [Notice] = [.failuresChanged(row.conversation), .countsChanged, .historyGrew, .event(.status(change))]
+        let change = row.changed(from: row.progress.status, to: .sent, attempt: flight.number, at: now.wall)
+        let notices: [Notice] = [.failuresChanged(row.conversation), .countsChanged, .historyGrew, .event(change)]
         return (notices + receipt(progress, of: row, now.wall)).map { .notice($0) }
     }
 }

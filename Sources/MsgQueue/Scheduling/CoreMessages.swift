@@ -9,24 +9,16 @@ extension Core {
         let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiry(now), now: now.wall)
         leftQueue(sequence, conversation, now)
         statistics.expired(now)
-        let change = StatusChange(
-            id: row.id, conversation: conversation.text, from: .queued, to: .failed, attempt: 0,
-            failure: Failure(attempt, attempts: progress.attempts), at: now.wall)
-        return [
-            .record(
-                Fact(
-                    sequence: sequence, conversation: conversation, isOutcome: false,
-                    changes: [.expire(sequence: sequence, progress, attempt)],
-                    notices: [.event(.status(change)), .countsChanged, .failuresChanged(conversation)]))
-        ]
+        let change = row.changed(from: .queued, to: .failed, Failure(attempt, attempts: progress.attempts), at: now.wall)
+        let notices: [Notice] = [.event(change), .countsChanged, .failuresChanged(conversation)]
+        return [.record(Fact(sequence, conversation, [.expire(sequence: sequence, progress, attempt)], notices: notices))]
     }
 
     /// Fails a message whose stored row does not match its checksum; it is never sent.
     package mutating func damaged(_ sequence: Int64, _ conversation: Name, _ error: QueueError, _ now: Moment) -> [Effect] {
         leftQueue(sequence, conversation, now)
-        let fact = Fact(
-            sequence: sequence, conversation: conversation, isOutcome: false, changes: [.markDamaged(sequence: sequence)],
-            notices: [.event(.storage(error)), .damaged(sequence: sequence, error, now), .countsChanged])
+        let notices: [Notice] = [.event(.storage(error)), .damaged(sequence: sequence, error, now), .countsChanged]
+        let fact = Fact(sequence, conversation, [.markDamaged(sequence: sequence)], notices: notices)
         return [.notice(.log(.error) { error.detail }), .record(fact)]
     }
 
@@ -115,10 +107,10 @@ extension Core {
             scheduler.returned(queued.head, row.conversation, now)
             if queued.head.expiresAt != 0 { effects.append(.notice(.expires(at: row.expiresAt))) }
         }
-        let change = StatusChange(
-            id: row.id, conversation: row.conversation.text, from: row.progress.status, to: resolution.progress.status,
-            attempt: resolution.attempt?.number ?? 0, failure: resolution.failure, at: now.wall)
-        effects += [.notice(.failuresChanged(row.conversation)), .notice(.countsChanged), .notice(.event(.status(change)))]
+        let change = row.changed(
+            from: row.progress.status, to: resolution.progress.status, attempt: resolution.attempt?.number ?? 0, resolution.failure,
+            at: now.wall)
+        effects += [.notice(.failuresChanged(row.conversation)), .notice(.countsChanged), .notice(.event(change))]
         return effects
     }
 
@@ -139,11 +131,7 @@ extension Core {
             // The message stays queued, unchanged.
             return []
         }
-        return [
-            .record(
-                Fact(
-                    sequence: sequence, conversation: conversation, isOutcome: false, changes: [.endUnreachable(row, resolution)],
-                    notices: [.endedUnreachable(row, resolution, now)]))
-        ]
+        let notices: [Notice] = [.endedUnreachable(row, resolution, now)]
+        return [.record(Fact(sequence, conversation, [.endUnreachable(row, resolution)], notices: notices))]
     }
 }

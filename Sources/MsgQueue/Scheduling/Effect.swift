@@ -17,6 +17,11 @@ package struct Fact {
     package let changes: [StoreChange]
     /// Performed after the commit.
     package let notices: [Notice]
+
+    package init(_ sequence: Int64, _ conversation: Name?, isOutcome: Bool = false, _ changes: [StoreChange], notices: [Notice] = []) {
+        (self.sequence, self.conversation, self.isOutcome) = (sequence, conversation, isOutcome)
+        (self.changes, self.notices) = (changes, notices)
+    }
 }
 
 /// One change of the store. Cases with whole rows are indirect, because every case has the size of the largest one.

@@ -115,8 +115,6 @@ extension Scheduler {
         block(conversation, at: min(gate.blocks[conversation] ?? sequence, sequence), now)
     }
 
-    package var blockedConversations: [Name] { Array(gate.blocks.keys) }
-
     package func block(of conversation: Name) -> Int64? { gate.blocks[conversation] }
 
     /// Sets the first failed message of a conversation, which blocks later ones; nil: none does.
