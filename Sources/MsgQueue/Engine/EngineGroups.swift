@@ -4,7 +4,7 @@ import Glibc
 extension Engine {
     /// Returns the groups of failed messages, those with the most messages first.
     package func failureGroups(limit: Int) throws(QueueError) -> [FailureGroup] {
-        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        try FilterRule.check(limit: limit)
         return try reading { () throws(QueueError) in try reader.failureGroups(limit: limit) }
     }
 

@@ -33,12 +33,12 @@ extension Engine {
     }
 
     package func changes(after token: ChangeToken?, limit: Int) throws(QueueError) -> ChangePage {
-        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        try FilterRule.check(limit: limit)
         return try reading { () throws(QueueError) in try reader.changes(after: token, limit: limit, transactions) }
     }
 
     package func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
-        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        try FilterRule.check(limit: limit)
         guard before >= 0 else { throw QueueError(.invalid, "before must not be negative, got \(before)") }
         return try reading { () throws(QueueError) in try reader.conversations(.bySequence(before: before), limit: limit) }
     }
@@ -50,7 +50,7 @@ extension Engine {
 
     /// Returns conversations in the order of their newest messages by time. `before`: the place of the last one of the page before.
     package func conversationsByTime(before: TimePlace?, limit: Int) throws(QueueError) -> [Conversation] {
-        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        try FilterRule.check(limit: limit)
         if let before { try FilterRule.check(before) }
         return try reading { () throws(QueueError) in try reader.conversations(.byTime(before: before), limit: limit) }
     }

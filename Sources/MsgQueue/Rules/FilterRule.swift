@@ -3,7 +3,7 @@ package enum FilterRule {
     /// Throws if the filter names an invalid conversation, limit, place or set of statuses, or if the cursor does not fit the order.
     package static func check(_ filter: Filter) throws(QueueError) {
         if let conversation = filter.conversation { try DraftRule.check(conversation: conversation) }
-        guard (1...1000).contains(filter.limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(filter.limit)") }
+        try check(limit: filter.limit)
         guard filter.after >= 0 else { throw QueueError(.invalid, "after must not be negative, got \(filter.after)") }
         guard !filter.statuses.isEmpty, StatusSet.all.isSuperset(of: filter.statuses) else {
             throw QueueError(.invalid, "statuses must contain at least one status and no unknown one, got \(filter.statuses.rawValue)")
@@ -15,6 +15,11 @@ package enum FilterRule {
             throw QueueError(.invalid, "only failed messages have a failure: statuses must contain them")
         }
         guard filter.order == .sequence else { throw QueueError(.invalid, "messages with a failure are listed by sequence") }
+    }
+
+    /// Throws if a page must not have so many entries.
+    static func check(limit: Int) throws(QueueError) {
+        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
     }
 
     /// Returns the filter of all failed messages that a filter selects, without its page. Throws if it leaves out the failed ones.
