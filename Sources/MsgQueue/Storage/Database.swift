@@ -27,7 +27,7 @@ final class Database {
     /// The number of frames in the log after the last commit; written by the WAL hook. Allocated only when the connection is open:
     /// `deinit` does not run when an initialiser throws earlier.
     private let hookFrames: UnsafeMutablePointer<Int32>
-    private var isUnderConstruction = false
+    private let isUnderConstruction: Bool
     /// The number of durable frames in the log.
     private var flushedFrames: Int32 = 0
     /// The number of successful flushes of the log.
@@ -44,7 +44,7 @@ final class Database {
     init(lock: StoreLock, isLogNew: Bool, lengthLimit: Int64) throws(QueueError) {
         path = lock.path
         self.lock = lock
-        (view, disk) = (nil, nil)
+        (view, disk, isUnderConstruction) = (nil, nil, false)
         watch = FileWatch(path: lock.path, descriptor: lock.descriptor)
         // `StoreLock` holds the locks on the file, so this connection takes none.
         handle = try Self.connect(lock.path, "unix-none")
@@ -81,58 +81,40 @@ final class Database {
     }
 
     /// Opens the database that a view presents.
-    init(view: StoreView, lengthLimit: Int64) throws(QueueError) {
-        path = view.path
-        (lock, disk) = (nil, nil)
-        self.view = view
-        watch = FileWatch(path: view.path, descriptor: -1)
-        do throws(QueueError) {
-            handle = try Self.connect(try view.publish(), StoreView.vfsName)
-        } catch {
-            view.retire()
-            throw error
-        }
-        hookFrames = .allocate(capacity: 1)
-        hookFrames.initialize(to: 0)
-        do throws(QueueError) {
-            try harden(lengthLimit)
-            try set(["journal_mode=MEMORY", "synchronous=OFF"])
-        } catch {
-            close()
-            throw error
-        }
+    convenience init(view: StoreView, lengthLimit: Int64) throws(QueueError) {
+        try self.init(view.path, view: view, lengthLimit: lengthLimit)
     }
 
     /// Opens a file under construction, which nothing else uses yet: without locks, log or flush. The caller flushes it.
-    init(building file: String, lengthLimit: Int64) throws(QueueError) {
-        path = file
-        (lock, view, disk) = (nil, nil, nil)
-        isUnderConstruction = true
-        watch = FileWatch(path: file, descriptor: -1)
-        handle = try Self.connect(file, "unix-none")
-        hookFrames = .allocate(capacity: 1)
-        hookFrames.initialize(to: 0)
-        do throws(QueueError) {
-            try harden(lengthLimit)
-            try set(["journal_mode=MEMORY", "synchronous=OFF", "cache_size=-65536"])
-        } catch {
-            close()
-            throw error
-        }
+    convenience init(building file: String, lengthLimit: Int64) throws(QueueError) {
+        try self.init(file, isUnderConstruction: true, lengthLimit: lengthLimit, "cache_size=-65536")
     }
 
     /// Opens a store in memory.
-    init(disk: SimulatedDisk, lengthLimit: Int64) throws(QueueError) {
-        path = ":memory:"
-        (lock, view, self.disk) = (nil, nil, disk)
+    convenience init(disk: SimulatedDisk, lengthLimit: Int64) throws(QueueError) {
+        try self.init(":memory:", disk: disk, lengthLimit: lengthLimit)
+    }
+
+    /// Opens a database that has no lock and no log, and is not flushed.
+    private init(
+        _ path: String, view: StoreView? = nil, disk: SimulatedDisk? = nil, isUnderConstruction: Bool = false, lengthLimit: Int64,
+        _ settings: String...
+    ) throws(QueueError) {
+        (self.path, self.view, self.disk, self.isUnderConstruction) = (path, view, disk, isUnderConstruction)
+        lock = nil
         watch = FileWatch(path: path, descriptor: -1)
-        handle = try Self.connect(path, "unix-none")
+        do throws(QueueError) {
+            handle = try Self.connect(try view?.publish() ?? path, view == nil ? "unix-none" : StoreView.vfsName)
+        } catch {
+            view?.retire()
+            throw error
+        }
         hookFrames = .allocate(capacity: 1)
         hookFrames.initialize(to: 0)
         do throws(QueueError) {
-            try disk.attach(to: handle)
+            try disk?.attach(to: handle)
             try harden(lengthLimit)
-            try set(["journal_mode=MEMORY", "synchronous=OFF"])
+            try set(["journal_mode=MEMORY", "synchronous=OFF"] + settings)
         } catch {
             close()
             throw error
@@ -427,8 +409,7 @@ final class Database {
     /// Bytes of the database that are in use, and of the log after a transaction that writes `more` bytes to it. Free pages of the database
     /// are used again. The log has at least the size that it has without large transactions.
     func fileBytes(adding more: Int64) throws(QueueError) -> Int64 {
-        let free = try statement("PRAGMA freelist_count")
-        let used = try pageCount() - (try free.first { () throws(QueueError) in free.int(0) } ?? 0)
+        let used = try pageCount() - freePages()
         return used * pageSize + max(space.size, space.goal, logEnd.addingClamped(more))
     }
 
