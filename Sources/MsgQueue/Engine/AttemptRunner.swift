@@ -140,7 +140,7 @@ final class AttemptRunner {
         var isFull = false
         while !isFull, case .start(let conversation, let sequence, let hand)? = nextInBatch() {
             let attempt = try prepare(conversation, sequence, hand) { row throws(QueueError) in
-                let fits = context.core.scheduler.fitsBatch(bytes: row.body.count)
+                let fits = context.core.fitsBatch(bytes: row.body.count)
                 isFull = fits ? try wasInterrupted(row) : true
                 return !isFull
             }

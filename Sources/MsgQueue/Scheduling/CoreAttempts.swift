@@ -78,8 +78,9 @@ extension Core {
     /// Begins to choose the messages of a batch. Returns false if its first one is alone in its call: the transport takes single messages,
     /// the attempt was requested by hand and has a timeout of its own, or the last one was interrupted.
     package mutating func openBatch(_ hand: Hand, wasInterrupted: Bool) -> Bool {
-        guard scheduler.gate.flights.limits != nil, !hand.isOutOfTurn, !wasInterrupted else { return false }
-        scheduler.openBatch(nextToken)
+        let flights = scheduler.gate.flights
+        guard let limits = flights.limits, let room = flights.room, !hand.isOutOfTurn, !wasInterrupted else { return false }
+        scheduler.gate.gathering = Gathering(batch: nextToken, limits: limits, room: room)
         return true
     }
 
@@ -88,15 +89,18 @@ extension Core {
 
     /// Puts a message of the batch that is being chosen in flight.
     package mutating func reserveInBatch(_ start: Start) -> Reservation {
-        defer { scheduler.addToBatch(start.flight.conversation, bytes: Int(clamping: start.row.bodySize)) }
+        defer { scheduler.gate.gathering?.add(start.flight.conversation, bytes: Int(clamping: start.row.bodySize)) }
         return reserve(start)
     }
+
+    /// Whether a body of this size still fits into the batch.
+    package func fitsBatch(bytes: Int) -> Bool { scheduler.gate.gathering?.accepts(bytes: bytes) ?? false }
 
     /// Ends the choice of a batch, whose beginning was committed at `now` (monotonic).
     package mutating func closeBatch(_ now: Int64) { scheduler.closeBatch(now) }
 
     /// Ends the choice of a batch whose attempts were withdrawn, because the store rejected their beginning.
-    package mutating func dropBatch() { scheduler.dropBatch() }
+    package mutating func dropBatch() { scheduler.gate.gathering = nil }
 
     /// Ends an attempt that the transport did not make (verdict `skipped`): as if it had not begun. The message waits a second if no other
     /// attempt has ended meanwhile.

@@ -233,7 +233,7 @@ package struct Explainer<Queue: QueuedMessages> {
             if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
             guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
             // While the one before it is sent, others of other conversations may use up the batch.
-            let limit = connected.scheduler.gate.flights.slots == 1 ? Int.max : connected.scheduler.gate.runLimit
+            let limit = connected.scheduler.gate.flights.slots == 1 ? Int.max : connected.scheduler.gate.options.runLimit
             let isAlone = try hasAtMost(limit, row.head)
             let isFirst = isAlone && !isInTurn
             return Wait(reason: isFirst ? .next : .trigger, isInTurn: !isFirst || !isSure)
@@ -268,7 +268,7 @@ package struct Explainer<Queue: QueuedMessages> {
     /// Whether a run of the queue that begins now starts the message at once: it is among the first, as far as a batch limits runs, and
     /// the rate permits it.
     private func isWithinRun(_ head: Head, _ reasons: MessageReasons) throws(QueueError) -> Bool {
-        guard try isWithin(reasons.scheduler.gate.runLimit, head, reasons) else { return false }
+        guard try isWithin(reasons.scheduler.gate.options.runLimit, head, reasons) else { return false }
         return try isWithinRate(head, reasons)
     }
 

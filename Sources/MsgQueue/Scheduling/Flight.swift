@@ -36,13 +36,8 @@ package struct Flight: Sendable, Equatable {
     package var isHung: Bool { timedOut && isRunning }
 
     package init(token: UInt64, conversation: Name, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64) {
-        (self.token, batch) = (token, token)
-        self.conversation = conversation
-        self.sequence = sequence
-        self.number = number
-        self.hand = hand
-        self.startedAt = startedAt
-        self.deadline = deadline
+        (self.token, batch, self.conversation, self.sequence) = (token, token, conversation, sequence)
+        (self.number, self.hand, self.startedAt, self.deadline) = (number, hand, startedAt, deadline)
     }
 
     mutating func extend(by time: Int64) {

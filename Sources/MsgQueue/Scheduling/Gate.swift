@@ -32,11 +32,8 @@ package struct Gate {
         network = Network(connectivity: options.initialConnectivity)
         flights = Flights(options, openedAt: opening.moment.mono)
         drains = DrainQueue(options)
-        budget = options.drainBatch == 0 ? Int.max : options.drainBatch
+        budget = options.runLimit
     }
-
-    /// How many messages one run of the queue sends.
-    var runLimit: Int { options.drainBatch == 0 ? Int.max : options.drainBatch }
 
     var blocksOnFailure: Bool { options.finalFailure == .block }
 
@@ -65,4 +62,9 @@ package struct Gate {
 
     /// Gives back what `charge` took, as far as there was no trigger since.
     mutating func refund() { if budget != Int.max { budget = min(budget + 1, options.drainBatch) } }
+}
+
+extension Options {
+    /// How many messages one run of the queue sends.
+    var runLimit: Int { drainBatch == 0 ? Int.max : drainBatch }
 }

@@ -25,27 +25,12 @@ package struct Gathering: Sendable, Equatable {
 }
 
 extension Scheduler {
-    /// Begins to choose the messages of a batch. Its first attempt gets the token `batch`.
-    mutating func openBatch(_ batch: UInt64) {
-        guard let limits = gate.flights.limits, let room = gate.flights.room else { return }
-        gate.gathering = Gathering(batch: batch, limits: limits, room: room)
-    }
-
-    /// Adds a message to the batch, after its attempt was reserved.
-    mutating func addToBatch(_ conversation: Name, bytes: Int) { gate.gathering?.add(conversation, bytes: bytes) }
-
     /// Ends the choice, after the beginning of the attempts was committed at `now` (monotonic).
     mutating func closeBatch(_ now: Int64) {
         guard let batch = gate.gathering else { return }
         gate.gathering = nil
         linger.began(leavesMessages: lanes.hasMore(besides: batch.batch, gate), now)
     }
-
-    /// Ends the choice, after the attempts were withdrawn.
-    mutating func dropBatch() { gate.gathering = nil }
-
-    /// Whether a body of this size still fits into the batch.
-    package func fitsBatch(bytes: Int) -> Bool { gate.gathering?.accepts(bytes: bytes) ?? false }
 
     /// The start of the next message of the batch, or a step that must precede it: a read of the store, or an expiry. nil: the batch is
     /// complete.

@@ -113,7 +113,7 @@ package struct MessageReasons {
         other.gate.holds.endOfflinePause()
         other.gate.drains.session = nil
         other.linger.step()
-        other.gate.budget = other.gate.runLimit
+        other.gate.budget = other.gate.options.runLimit
         other.lanes.ready.beginBacklog()
         return MessageReasons(other, now)
     }
@@ -131,7 +131,7 @@ package struct MessageReasons {
         let hasTriggered = other.gate.timersRun && other.gate.nextTriggerAt.map { $0 <= then.mono } ?? false
         let hasHoldEnded = other.gate.holds.isOver(by: then.mono)
         if hasHoldEnded || (hasTriggered && !other.gate.hasBudget) { other.lanes.ready.beginBacklog() }
-        if hasTriggered || hasHoldEnded { other.gate.budget = other.gate.runLimit }
+        if hasTriggered || hasHoldEnded { other.gate.budget = other.gate.options.runLimit }
         return MessageReasons(other, then)
     }
 }

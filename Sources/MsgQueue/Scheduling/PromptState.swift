@@ -12,7 +12,6 @@ package struct PromptState {
     /// The time between two counts, in milliseconds, so that a prompt changes at most four times a second.
     static let interval: Int64 = 250
 
-    private let mode: Mode
     private let timeout: Int64
     /// Whether a yes also sends failed messages.
     package let includesFailed: Bool
@@ -35,7 +34,7 @@ package struct PromptState {
     private var changesAt: Int64?
 
     init(_ options: Options) {
-        (mode, timeout, includesFailed) = (options.mode, options.promptTimeout, options.promptForFailed)
+        (timeout, includesFailed) = (options.promptTimeout, options.promptForFailed)
         isPrepared = options.mode != .ask || options.readOnly
     }
 
@@ -106,20 +105,19 @@ package struct PromptState {
         // A drain of one conversation does not answer the prompt.
         let isAnswered = gate.drains.session.map { $0.conversation == nil } ?? false
         guard gate.mayStart, hasMessages, !isAnswered, now.mono < until else { return .withdrawPrompt }
-        return isCountDue(gate, isRetrying: isRetrying, changes: changes, now) ? .countPrompt : nil
+        return nextCount(gate, isRetrying: isRetrying, changes: changes, now)
     }
 
-    /// A count of the messages that a prompt asks about, which stands or may be raised.
+    /// The count of the messages of the prompt that stands or may be raised, if it is due.
     func nextCount(_ gate: Gate, isRetrying: Bool, changes: UInt64, _ now: Moment) -> Step? {
-        guard phase == .raised || mayRaise(gate, isRetrying: isRetrying, now) else { return nil }
-        return isCountDue(gate, isRetrying: isRetrying, changes: changes, now) ? .countPrompt : nil
+        countTime(gate, isRetrying: isRetrying, changes: changes, now).flatMap { $0 <= now.mono ? .countPrompt : nil }
     }
 
     /// When that count is due (monotonic); nil: not before something changes.
     func countTime(_ gate: Gate, isRetrying: Bool, changes: UInt64, _ now: Moment) -> Int64? {
-        guard phase == .raised || mayRaise(gate, isRetrying: isRetrying, now), !gate.isStoreRefusing(now), !isRetrying
-        else { return nil }
-        guard isCurrent(changes) else { return countAt }
+        // While the store refuses writes, or `retryAll` sends its messages, the last count stands.
+        guard phase == .raised || mayRaise(gate, now), !gate.isStoreRefusing(now), !isRetrying else { return nil }
+        guard counted == version(changes: changes, commits: commits) else { return countAt }
         return changesAt.map { max($0, countAt) }
     }
 
@@ -127,16 +125,8 @@ package struct PromptState {
     private var hasMessages: Bool { queued > 0 || includesFailed }
 
     /// Whether a prompt is raised now, if a yes would send anything.
-    private func mayRaise(_ gate: Gate, isRetrying: Bool, _ now: Moment) -> Bool {
-        mode == .ask && phase == .armed && gate.mayStart && hasMessages && gate.drains.session == nil && !isRetrying
+    private func mayRaise(_ gate: Gate, _ now: Moment) -> Bool {
+        gate.options.mode == .ask && phase == .armed && gate.mayStart && hasMessages && gate.drains.session == nil
             && !gate.isSettling(now) && gate.flights.underWay == 0
-    }
-
-    private func isCurrent(_ changes: UInt64) -> Bool { counted == version(changes: changes, commits: commits) }
-
-    private func isCountDue(_ gate: Gate, isRetrying: Bool, changes: UInt64, _ now: Moment) -> Bool {
-        // While the store refuses writes, or `retryAll` sends its messages, the last count stands.
-        guard !gate.isStoreRefusing(now), !isRetrying, now.mono >= countAt else { return false }
-        return !isCurrent(changes) || changesAt.map { $0 <= now.mono } ?? false
     }
 }

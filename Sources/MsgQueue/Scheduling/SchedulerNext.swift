@@ -124,7 +124,7 @@ extension Scheduler {
 
     /// Renews the budget of automatic sending: at the launch, in the foreground, online, at the periodic trigger, and after a resume.
     mutating func trigger(_ now: Moment) {
-        gate.budget = gate.runLimit
+        gate.budget = gate.options.runLimit
         lanes.scheduleAll(gate, now)
     }
 
