@@ -102,7 +102,10 @@ final class ControlClient {
         output += line
     }
 
-    func send(event line: [UInt8], _ now: Int64) {
+    /// Sends an event, or ends the connection if more than `room` bytes of events would wait.
+    func send(event line: [UInt8], room: Int, _ now: Int64) {
+        if unreadEvents > room / 2 { flush(now) }
+        guard unreadEvents + line.count <= room else { return end(ControlLine.unsubscribed, now) }
         send(line, now)
         unreadEvents += line.count
     }

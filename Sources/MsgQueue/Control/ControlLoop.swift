@@ -235,7 +235,7 @@ final class ControlLoop: @unchecked Sendable {
         try checkPending(client)
         let number = client.number
         try engine.drain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed) { [mailbox] result in
-            mailbox.answer(ControlMailbox.Answer(client: number, line: Self.line(result.map { JSONValue($0) }, id), job: nil))
+            mailbox.answer(ControlMailbox.Answer(client: number, line: ControlLine.answer(result.map { JSONValue($0) }, of: id), job: nil))
         }
         client.pending += 1
     }
@@ -252,18 +252,11 @@ final class ControlLoop: @unchecked Sendable {
             } catch {
                 result = .failure(error)
             }
-            mailbox.answer(ControlMailbox.Answer(client: number, line: Self.line(result, id), job: job))
+            mailbox.answer(ControlMailbox.Answer(client: number, line: ControlLine.answer(result, of: id), job: job))
         }
         guard let thread else { throw QueueError(.storage, "failed to create a thread") }
         jobs[job] = thread
         client.pending += 1
-    }
-
-    private static func line(_ result: Result<JSONValue, QueueError>, _ id: JSONValue) -> [UInt8] {
-        switch result {
-        case .success(let value): ControlLine.result(value, of: id)
-        case .failure(let error): ControlLine.error(error, of: id)
-        }
     }
 
     // MARK: Events and later answers
@@ -307,14 +300,7 @@ final class ControlLoop: @unchecked Sendable {
         guard !subscribers.isEmpty else { return }
         let line = JSONWriter.line(JSONValue(event, at: at))
         let now = now
-        for client in subscribers {
-            if client.unreadEvents > limits.eventRoom / 2 { client.flush(now) }
-            if client.unreadEvents + line.count > limits.eventRoom {
-                client.end(ControlLine.unsubscribed, now)
-            } else {
-                client.send(event: line, now)
-            }
-        }
+        for client in subscribers { client.send(event: line, room: limits.eventRoom, now) }
     }
 
     private func publishSummary() {

@@ -3,20 +3,6 @@ final class AttemptRunner {
     /// The most body bytes of attempts that begin in one commit, because their calls wait in memory.
     private static let bytesPerCommit = 1 << 20
 
-    /// A call that has returned or was revoked.
-    private struct ReturnedCall {
-        let call: CallQueue.Call
-        /// nil: it was revoked.
-        let outcomes: [Outcome]?
-        /// The places of the outcomes that are not handled yet, the next one last.
-        var places: [Int]
-
-        init(_ call: CallQueue.Call, _ outcomes: [Outcome]?) {
-            (self.call, self.outcomes) = (call, outcomes)
-            places = outcomes.map { BatchRule.settlingOrder($0.map(\.verdict)).reversed() } ?? []
-        }
-    }
-
     /// How many outcomes are written before other calls have their turn, unless each commit is flushed.
     private static let outcomesPerTurn = 64
 
@@ -32,7 +18,7 @@ final class AttemptRunner {
     /// Releases of replaced transports whose last call has returned.
     private var dueReleases: [@Sendable () -> Void] = []
     /// Calls that have returned, of which not all outcomes are handled.
-    private var unhandled: [ReturnedCall] = []
+    private var unhandled: [CallQueue.Returned] = []
     /// Calls that have not been counted against the rate.
     private var begun: [(starts: [Core.Start], beginning: CallBeginning)] = []
 
@@ -254,7 +240,7 @@ final class AttemptRunner {
     private func handleReturned(atMost limit: Int, share: inout Int) -> Bool {
         guard !context.isForkedChild else { return false }
         countBegun()
-        unhandled += calls.takeReturned().map { ReturnedCall($0.call, $0.outcomes) }
+        unhandled += calls.takeReturned()
         var left = limit
         while !unhandled.isEmpty {
             if share == 0, mayLeaveRest { return false }

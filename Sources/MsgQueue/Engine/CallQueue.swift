@@ -34,8 +34,19 @@ final class CallQueue: @unchecked Sendable {
         }
     }
 
-    /// A call that has returned, or (`outcomes` nil) that was revoked before it was made.
-    typealias Returned = (call: Call, outcomes: [Outcome]?)
+    /// A call that has returned, or that was revoked before it was made.
+    struct Returned {
+        let call: Call
+        /// nil: it was revoked.
+        let outcomes: [Outcome]?
+        /// The places of the outcomes that are not handled yet, the next one last.
+        var places: [Int]
+
+        init(_ call: Call, _ outcomes: [Outcome]?) {
+            (self.call, self.outcomes) = (call, outcomes)
+            places = outcomes.map { BatchRule.settlingOrder($0.map(\.verdict)).reversed() } ?? []
+        }
+    }
 
     /// The most attempts that begin in one commit.
     private static let mostPerCommit = 16
@@ -154,7 +165,7 @@ final class CallQueue: @unchecked Sendable {
 
     private func append(_ call: Call, _ outcomes: [Outcome]?, _ now: UInt64) {
         if returned.isEmpty { firstReturnedAt = now }
-        returned.append((call, outcomes))
+        returned.append(Returned(call, outcomes))
     }
 
     /// Returns since when the call is being made (monotonic); now, if it waits or its outcome does; nil: it left its attempt pending.

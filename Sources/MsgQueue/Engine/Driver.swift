@@ -17,7 +17,7 @@ final class Driver: @unchecked Sendable {
     private let attempts: AttemptRunner
     private let timer: EngineTimer
     private let failed: FailedMessages
-    private let promptCount: PromptCount
+    private let stepReads: StepReads
     private let waits: Waits
     private let reader: QueueReader
     /// How long a search for messages that may start, or the end of many manual requests, occupies the engine's lock, in milliseconds; it
@@ -43,7 +43,7 @@ final class Driver: @unchecked Sendable {
         collection = parts.collection
         (poll, calls, workers, host) = (parts.poll, parts.calls, parts.workers, parts.host)
         (timer, attempts, failed) = (parts.timer, parts.attempts, FailedMessages(parts))
-        promptCount = PromptCount(parts.context)
+        stepReads = StepReads(parts.context, parts.writes)
         (waits, self.reader) = (parts.waits, reader)
         suspendTime = parts.context.ports.asleep()
     }
@@ -175,7 +175,7 @@ final class Driver: @unchecked Sendable {
             case .start, .wait: return step
             case .schedule, .scan, .survey, .load, .expire, .seek:
                 guard isInTurn(&reads, least: 1, now) else { return .wait(until: now.mono) }
-                writes.attempt { () throws(QueueError) in try look(step, now) }
+                writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
                 guard isInTurn(&others, least: Self.fewSteps, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in
@@ -183,7 +183,8 @@ final class Driver: @unchecked Sendable {
                 }
             case .timeOut(let token):
                 // The time counts from the call.
-                if let since = attempts.beginning(of: token), context.core.scheduler.gate.flights.countTimeout(of: token, from: since) > now.mono
+                if let since = attempts.beginning(of: token),
+                    context.core.scheduler.gate.flights.countTimeout(of: token, from: since) > now.mono
                 {
                     continue
                 }
@@ -200,40 +201,9 @@ final class Driver: @unchecked Sendable {
                 guard counts == 0 || ports.simulated != nil else { return .wait(until: now.mono) }
                 counts += 1
                 guard writes.commit() else { continue }
-                writes.attempt { () throws(QueueError) in try count(step, now) }
+                writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
             case .withdrawPrompt: writes.perform(context.core.promptWithdrawn())
             }
-        }
-    }
-
-    /// Performs a part of the count of a prompt.
-    private func count(_ step: Step, _ now: Moment) throws(QueueError) {
-        if step == .countPrompt {
-            if let effects = try promptCount.step(now) { writes.perform(effects) }
-        } else if try promptCount.prepare(now) {
-            context.core.scheduler.prompt.prepared()
-        }
-    }
-
-    /// Performs a step that schedules lanes again or reads queued messages, or an expiry.
-    private func look(_ step: Step, _ now: Moment) throws(QueueError) {
-        switch step {
-        case .schedule: context.core.scheduler.scheduleMore(now)
-        case .scan(let after, let limit):
-            let rows = try store.queue.queued(after: after, limit: limit)
-            context.core.scheduler.scanned(rows, complete: rows.count < limit, now)
-        case .survey(let after, let limit):
-            let found = try store.queue.conversations(after: after, limit: limit)
-            context.core.scheduler.surveyed(found.names, through: found.last, complete: found.isComplete, now)
-        case .load(let conversation, let after, let limit):
-            let heads = try store.queue.queued(in: conversation, after: after, limit: limit)
-            context.core.scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
-        case .expire(let conversation, let sequence):
-            try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
-        case .seek(let after, let limit):
-            let rows = try store.queue.queued(after: after, limit: limit)
-            context.core.scheduler.sought(rows, complete: rows.count < limit, now)
-        default: break
         }
     }
 
@@ -247,7 +217,7 @@ final class Driver: @unchecked Sendable {
             let now = ports.moment
             guard reads == 0 || now.mono < searchEnd else { return nil }
             reads += 1
-            writes.attempt { () throws(QueueError) in try look(step, now) }
+            writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
         }
         return nil
     }

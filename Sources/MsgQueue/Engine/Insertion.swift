@@ -121,7 +121,7 @@ final class Insertion {
                     let victims: RoomMaker.Victims?
                     do throws(QueueError) {
                         // A message that is stored is reported also by a full queue.
-                        if command.addition == nil { try checkDuplicates(command.drafts) }
+                        if command.addition == nil { try command.drafts.checkDuplicates(in: store, since: context.rememberedSince) }
                         victims = try room.victims(for: command.drafts)
                     } catch {
                         // Rejected before anything of it was written; the other commands continue.
@@ -209,29 +209,6 @@ final class Insertion {
     /// Writes the index entries of new messages if there are many. After an error the messages are stored all the same.
     private func foldIfDue() {
         do throws(QueueError) { try store.foldIfDue() } catch { health.report(error) }
-    }
-
-    private func checkDuplicates(_ drafts: DraftBatch) throws(QueueError) {
-        guard drafts.needs.hasIDs else { return }
-        func duplicate(_ index: Int, _ detail: String) -> QueueError {
-            QueueError(.duplicate, detail).ofDraft(index, of: drafts.count)
-        }
-        var ids = RepeatedIDs(capacity: drafts.count)
-        try drafts.forEach { index, draft throws(QueueError) in
-            guard let id = draft.id else { return }
-            if try store.messages.contains(id) {
-                throw duplicate(index, "id \(id) is already in the store")
-            }
-            if let isReceived = try store.recentIDs.isReceived(id, since: context.rememberedSince) {
-                let end = isReceived ? "belonged to a recorded message" : "was sent or replaced recently"
-                throw duplicate(index, "id \(id) \(end) and is still remembered")
-            }
-            if drafts.count > 1 { ids.note(id) }
-        }
-        guard ids.search() else { return }
-        try drafts.forEach { index, draft throws(QueueError) in
-            if let id = draft.id, ids.isRepeated(id) { throw duplicate(index, "id \(id) occurs twice in the batch") }
-        }
     }
 
     /// Reports committed messages to the scheduler and to the host.

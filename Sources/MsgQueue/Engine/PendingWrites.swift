@@ -351,38 +351,8 @@ final class PendingWrites {
         }
     }
 
-    func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
-        let row: Row
-        do throws(QueueError) {
-            // The record of an attempt in flight has no checksum: ignore it if the message's status does not fit.
-            guard let found = try store.messages.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending)
-            else {
-                return try store.attempts.removeInFlight(attempt.sequence)
-            }
-            row = found
-        } catch {
-            // One damaged message does not prevent sending others.
-            guard error.code == .corrupt else { throw error }
-            Log.error("\(store.path): \(error.detail)")
-            try store.outcomes.markDamaged(attempt.sequence)
-            return try store.attempts.removeInFlight(attempt.sequence)
-        }
-        let resolution = OutcomeRule.recover(
-            // Taken from the message, which has a checksum, unlike the record of the attempt.
-            number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress,
-            holdInterrupted: context.options.holdInterrupted,
-            maxRetries: context.options.maxRetries)
-        try store.outcomes.end(row, resolution)
-        events.log(EventText.interrupted(row.id, resolution))
-    }
-}
-
-extension Counts {
-    /// Returns the counts with `sending` of the queued messages counted as being sent.
-    fileprivate func separating(sending: Int64) -> Counts {
-        var counts = self
-        counts.sending += sending
-        counts.queued -= sending
-        return counts
+    private func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
+        guard let (id, resolution) = try store.outcomes.recover(attempt, context.options) else { return }
+        events.log(EventText.interrupted(id, resolution))
     }
 }

@@ -22,3 +22,27 @@ struct RepeatedIDs {
     /// Whether this call is not the first one for the id.
     mutating func isRepeated(_ id: String) -> Bool { repeated.contains(Name(id).hashValue) && !seen.insert(Name(id)).inserted }
 }
+
+extension DraftBatch {
+    /// Throws if an id is in the store, is still remembered (`since`: when the oldest of those was removed), or occurs twice.
+    func checkDuplicates(in store: Store, since: Int64) throws(QueueError) {
+        guard needs.hasIDs else { return }
+        func duplicate(_ index: Int, _ detail: String) -> QueueError { QueueError(.duplicate, detail).ofDraft(index, of: count) }
+        var ids = RepeatedIDs(capacity: count)
+        try forEach { index, draft throws(QueueError) in
+            guard let id = draft.id else { return }
+            if try store.messages.contains(id) {
+                throw duplicate(index, "id \(id) is already in the store")
+            }
+            if let isReceived = try store.recentIDs.isReceived(id, since: since) {
+                let end = isReceived ? "belonged to a recorded message" : "was sent or replaced recently"
+                throw duplicate(index, "id \(id) \(end) and is still remembered")
+            }
+            if count > 1 { ids.note(id) }
+        }
+        guard ids.search() else { return }
+        try forEach { index, draft throws(QueueError) in
+            if let id = draft.id, ids.isRepeated(id) { throw duplicate(index, "id \(id) occurs twice in the batch") }
+        }
+    }
+}

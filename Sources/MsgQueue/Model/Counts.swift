@@ -19,6 +19,14 @@ package struct Counts: Sendable, Equatable {
     /// Queued, sending and failed.
     package var unsent: Int64 { queued &+ sending &+ failed }
 
+    /// The counts with `sending` of the queued messages counted as being sent.
+    func separating(sending count: Int64) -> Counts {
+        var counts = self
+        counts.sending += count
+        counts.queued -= count
+        return counts
+    }
+
     /// The messages of the history.
     package var history: Int64 { sent &+ delivered &+ read &+ received }
 

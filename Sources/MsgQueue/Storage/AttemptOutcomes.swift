@@ -44,6 +44,35 @@ final class AttemptOutcomes {
         }
     }
 
+    /// Ends an attempt that a previous process did not end. Returns the message's id and the result; nil: there is no such attempt, or its
+    /// message is damaged.
+    func recover(
+        _ attempt: (sequence: Int64, number: UInt32, startedAt: Int64), _ options: Options
+    ) throws(QueueError) -> (id: String, Resolution)? {
+        let row: Row
+        do throws(QueueError) {
+            // The record of an attempt in flight has no checksum: ignore it if the message's status does not fit.
+            guard let found = try messages.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
+                try attempts.removeInFlight(attempt.sequence)
+                return nil
+            }
+            row = found
+        } catch {
+            // One damaged message does not prevent sending others.
+            guard error.code == .corrupt else { throw error }
+            Log.error("\(database.path): \(error.detail)")
+            try markDamaged(attempt.sequence)
+            try attempts.removeInFlight(attempt.sequence)
+            return nil
+        }
+        let resolution = OutcomeRule.recover(
+            // Taken from the message, which has a checksum, unlike the record of the attempt.
+            number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress,
+            holdInterrupted: options.holdInterrupted, maxRetries: options.maxRetries)
+        try end(row, resolution)
+        return (row.id, resolution)
+    }
+
     /// Changes a message whose row does not match its checksum to `failed`, so that it does not block its conversation.
     func markDamaged(_ sequence: Int64) throws(QueueError) {
         guard let row = try messages.row(at: sequence, .outline), row.progress.status == .queued else { return }

@@ -202,6 +202,13 @@ package enum ControlLine {
 
     package static func error(_ error: QueueError, of id: JSONValue) -> [UInt8] { JSONWriter.line(["id": id, "error": JSONValue(error)]) }
 
+    package static func answer(_ answer: Result<JSONValue, QueueError>, of id: JSONValue) -> [UInt8] {
+        switch answer {
+        case .success(let value): result(value, of: id)
+        case .failure(let error): self.error(error, of: id)
+        }
+    }
+
     /// Tells a client that it is too slow: no event follows, and the connection ends.
     package static let unsubscribed = JSONWriter.line(["event": "unsubscribed", "text": "events were not read in time"])
 }
