@@ -276,11 +276,7 @@ final class PendingWrites {
         unsaved = []
         for fact in facts {
             // After a failure the remaining facts are kept in their order.
-            guard unsaved.isEmpty else {
-                unsaved.append(fact)
-                continue
-            }
-            record(fact)
+            if unsaved.isEmpty { record(fact) } else { unsaved.append(fact) }
         }
         commit()
     }
@@ -305,9 +301,7 @@ final class PendingWrites {
     }
 
     /// Calls `action` with the stored row (nil: it was deleted). A damaged message is marked as failed instead.
-    func withRow(
-        _ sequence: Int64, _ conversation: Name, _ now: Moment, _ action: (Row?) -> [Effect]
-    ) throws(QueueError) {
+    func withRow(_ sequence: Int64, _ conversation: Name, _ now: Moment, _ action: (Row?) -> [Effect]) throws(QueueError) {
         let row: Row?
         do throws(QueueError) { row = try store.messages.row(at: sequence, .none) } catch {
             guard error.code == .corrupt else { throw error }
