@@ -56,20 +56,11 @@ package struct Prompt: Sendable, Equatable {
     /// Queued ones.
     package let messages: Int64
     /// Failed ones, with the option `prompt_for_failed`.
-    package let failed: Int64
+    package var failed: Int64 = 0
     package let bytes: Int64
     /// When the oldest was enqueued, milliseconds since 1970.
     package let oldestAt: Int64
     package let conversations: Int64
     /// The prompt expires after this many milliseconds.
     package let timeout: Int64
-
-    package init(messages: Int64, failed: Int64 = 0, bytes: Int64, oldestAt: Int64, conversations: Int64, timeout: Int64) {
-        self.messages = messages
-        self.failed = failed
-        self.bytes = bytes
-        self.oldestAt = oldestAt
-        self.conversations = conversations
-        self.timeout = timeout
-    }
 }

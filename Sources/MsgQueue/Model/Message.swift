@@ -65,20 +65,6 @@ package struct Delivery: Sendable {
     /// The timeout of the attempt in milliseconds.
     package let timeout: Int64
 
-    package init(
-        id: String, conversation: String, body: [UInt8], pairs: [(key: String, value: String)], attempt: UInt32, token: UInt64,
-        createdAt: Int64, timeout: Int64
-    ) {
-        self.id = id
-        self.conversation = conversation
-        self.body = body
-        self.pairs = pairs
-        self.attempt = attempt
-        self.token = token
-        self.createdAt = createdAt
-        self.timeout = timeout
-    }
-
     package var metadata: [String: String] { Dictionary(pairs, uniquingKeysWith: { _, last in last }) }
 
     /// The body as text; invalid UTF-8 becomes replacement characters.

@@ -7,10 +7,6 @@ package struct Metrics: Sendable {
     /// Milliseconds since 1970.
     package let now: Int64
 
-    package init(name: String, statistics: Statistics, counts: Counts, now: Int64) {
-        (self.name, self.statistics, self.counts, self.now) = (name, statistics, counts, now)
-    }
-
     /// In seconds.
     private var oldestAge: Int64 {
         statistics.oldestQueuedAt == 0 ? 0 : max(now.subtractingClamped(statistics.oldestQueuedAt), 0) / 1_000

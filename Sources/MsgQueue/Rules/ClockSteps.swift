@@ -11,10 +11,6 @@ package struct ClockSteps: Sendable, Equatable {
     package var through: Int64 = 0
     package var by: Int64 = 0
 
-    package init(boot: Int64 = 0, offset: Int64 = 0, from: Int64 = 0, through: Int64 = 0, by: Int64 = 0) {
-        (self.boot, self.offset, self.from, self.through, self.by) = (boot, offset, from, through, by)
-    }
-
     /// Smaller differences between the two clocks may be their drift.
     static let leastStep: Int64 = 60_000
     private static let precision: Int64 = 1_000

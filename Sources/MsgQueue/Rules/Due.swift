@@ -37,11 +37,7 @@ package struct Opening: Sendable, Equatable {
     package var boot: Int64
     package var moment: Moment
     /// A wall clock that shows less is wrong.
-    package var earliest: Int64
-
-    package init(boot: Int64, moment: Moment, earliest: Int64 = 0) {
-        (self.boot, self.moment, self.earliest) = (boot, moment, earliest)
-    }
+    package var earliest: Int64 = 0
 
     /// The wall time; nil: the clock is wrong.
     func wall(_ now: Moment) -> Int64? { now.wall >= earliest ? now.wall : nil }

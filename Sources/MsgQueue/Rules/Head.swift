@@ -20,21 +20,6 @@ package struct Head: Sendable, Equatable {
     /// The transport skipped the message: it is not sent before this time (monotonic). Not stored.
     package var skippedUntil: Int64?
 
-    package init(
-        sequence: Int64, due: Due = Due(), waitsForNetwork: Bool = false, notBefore: Int64 = 0, expiresAt: Int64 = 0,
-        unmeteredOnly: Bool = false, priority: Int32 = 0, round: UInt32 = 0, bodySize: Int64 = 0
-    ) {
-        self.sequence = sequence
-        self.due = due
-        self.waitsForNetwork = waitsForNetwork
-        self.notBefore = notBefore
-        self.expiresAt = expiresAt
-        self.unmeteredOnly = unmeteredOnly
-        self.priority = priority
-        self.round = round
-        self.bodySize = bodySize
-    }
-
     /// The message had a retryable failure and is to be tried again.
     var isRetry: Bool { !due.isNone }
 

@@ -119,13 +119,6 @@ package struct Trial: Sendable, Equatable {
     package var startedAt: Int64
     /// The duration in milliseconds, by the monotonic clock.
     package var duration: Int64
-
-    package init(number: UInt32, hand: Hand, startedAt: Int64, duration: Int64) {
-        self.number = number
-        self.hand = hand
-        self.startedAt = startedAt
-        self.duration = duration
-    }
 }
 
 package enum OutcomeRule {

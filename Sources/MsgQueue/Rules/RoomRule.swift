@@ -6,10 +6,6 @@ package enum RoomRule {
         package var bytes: Int64 = 0
         package var file: Int64 = 0
 
-        package init(messages: Int64 = 0, bytes: Int64 = 0, file: Int64 = 0) {
-            (self.messages, self.bytes, self.file) = (messages, bytes, file)
-        }
-
         /// Whether nothing of it is left to be freed.
         package var isFreed: Bool { messages <= 0 && bytes <= 0 && file <= 0 }
 

@@ -32,15 +32,9 @@ struct SideRecord: Equatable {
         words.7 = withUnsafeBytes(of: words) { Self.checksum($0) }.littleEndian
         return withUnsafeBytes(of: words, body)
     }
+}
 
-    init(generation: Int64, base: Int64, salts: UInt64, frames: Int64, lastSequence: Int64) {
-        self.generation = generation
-        self.base = base
-        self.salts = salts
-        self.frames = frames
-        self.lastSequence = lastSequence
-    }
-
+extension SideRecord {
     /// Decodes a record; nil: it is damaged.
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= Self.size else { return nil }

@@ -59,10 +59,6 @@ package struct ControlChange: Sendable, Equatable {
     package var metadata: [JSONValue.Member]?
     /// 0: it stays.
     package var time: Int64 = 0
-
-    package init(body: [UInt8], metadata: [JSONValue.Member]? = nil, time: Int64 = 0) {
-        (self.body, self.metadata, self.time) = (body, metadata, time)
-    }
 }
 
 /// A message of the calls `enqueue`, `record` and `record_batch`.
