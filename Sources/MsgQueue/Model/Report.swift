@@ -2,30 +2,17 @@
 package struct Report: Sendable, Equatable {
     package typealias Stop = MessageQueue.Report.Stop
 
-    package var stop: Stop
-    package var sent: Int64
+    package var stop = Stop.empty
+    package var sent: Int64 = 0
     /// Messages that became `failed`.
-    package var failed: Int64
-    package var discarded: Int64
+    package var failed: Int64 = 0
+    package var discarded: Int64 = 0
     /// Messages that were queued or being sent when the drain ended.
-    package var remaining: Int64
+    package var remaining: Int64 = 0
     /// Messages that were `failed` when the drain ended: it sends none of them, unless it includes those that were `failed` when it began.
-    package var remainingFailed: Int64
+    package var remainingFailed: Int64 = 0
     /// Messages that were `failed` and that the drain put back to `queued`.
-    package var putBack: Int64
-
-    package init(
-        stop: Stop = .empty, sent: Int64 = 0, failed: Int64 = 0, discarded: Int64 = 0, remaining: Int64 = 0, remainingFailed: Int64 = 0,
-        putBack: Int64 = 0
-    ) {
-        self.stop = stop
-        self.sent = sent
-        self.failed = failed
-        self.discarded = discarded
-        self.remaining = remaining
-        self.remainingFailed = remainingFailed
-        self.putBack = putBack
-    }
+    package var putBack: Int64 = 0
 }
 
 extension MessageQueue.Report {

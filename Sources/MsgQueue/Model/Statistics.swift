@@ -34,8 +34,6 @@ package struct Statistics: Sendable, Equatable {
     package internal(set) var fileBytes: Int64 = 0
     package internal(set) var freeBytes: Int64 = 0
 
-    package init() {}
-
     /// Returns the latency that this share of the messages (0 to 1) did not exceed, as the upper bound of its bucket; nil: none was sent.
     package func latency(share: Double) -> Int64? { Self.latency(share: share, latencies, longest: latencyMax) }
 

@@ -8,28 +8,16 @@ package struct Ports: Sendable {
     /// clock of this kind.
     package var mono: @Sendable () -> Int64
     /// The part of `mono` in system suspend, in milliseconds.
-    package var asleep: @Sendable () -> Int64
+    package var asleep: @Sendable () -> Int64 = { 0 }
     /// A hash that identifies the boot from which `mono` counts; not 0.
     package var boot: @Sendable () -> Int64
     package var random: @Sendable () -> UInt64
     /// A wall clock that shows less is wrong: nothing expires or is pruned by it.
-    package var earliest: Int64
+    package var earliest: Int64 = 0
     /// The clock of a queue that was opened with one of its own: what waits moves it. nil: the system's.
     package var simulated: SimulatedClock?
     /// Whether there is something to wait for beside a simulated clock: other threads, or the host's event loop.
     package var hasDescriptors = true
-
-    package init(
-        wall: @escaping @Sendable () -> Int64, mono: @escaping @Sendable () -> Int64, asleep: @escaping @Sendable () -> Int64 = { 0 },
-        boot: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64, earliest: Int64 = 0
-    ) {
-        self.wall = wall
-        self.mono = mono
-        self.asleep = asleep
-        self.boot = boot
-        self.random = random
-        self.earliest = earliest
-    }
 
     package static let system = Ports(
         wall: { milliseconds(CLOCK_REALTIME) }, mono: { milliseconds(CLOCK_BOOTTIME) },

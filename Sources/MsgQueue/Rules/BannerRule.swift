@@ -15,8 +15,6 @@ package struct BannerFacts: Sendable, Equatable {
     /// Every one of the `queued` messages is known to be sent when the connection returns: none waits for anything else, or may expire.
     package var areFree = false
 
-    package init() {}
-
     /// Queued messages are sent automatically when the connection returns.
     package var sendsWhenConnected: Bool { mode == .auto && !isPaused && !isHeldBack }
 }

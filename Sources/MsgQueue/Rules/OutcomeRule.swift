@@ -48,8 +48,6 @@ package struct Progress: Sendable, Equatable {
     package var deliveredAt: Int64 = 0
     package var readAt: Int64 = 0
 
-    package init() {}
-
     /// The end of the delay by the wall clock as it is set now; 0: none.
     package func nextAttempt(_ now: Moment, boot: Int64) -> Int64 {
         dueBoot != 0 && dueBoot == boot ? BootTimes.wall(dueAt, dueUptime, now) : dueAt

@@ -2,12 +2,12 @@
 package struct Row {
     package var sequence: Int64
     package var id: String
-    package var isNamed: Bool
+    package var isNamed = true
     package var conversation: Name
     /// The sender of a recorded message; nil: the message was enqueued here.
     package var sender: String?
     package var createdAt: Int64
-    package var editedAt: Int64
+    package var editedAt: Int64 = 0
     /// JSON, or nil.
     package var metadataText: String?
     package var notBefore: Int64
@@ -127,18 +127,5 @@ package struct Row {
         let later = (progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime)
         if later != (0, 0, 0, 0) { withUnsafeBytes(of: later) { checksum.add($0) } }
         return checksum.stored
-    }
-}
-
-extension Row {
-    /// Creates the row of an enqueued message, without its body and metadata.
-    package init(
-        sequence: Int64, id: String, conversation: Name, createdAt: Int64, notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool,
-        progress: Progress, bodySize: Int64
-    ) {
-        self.init(
-            sequence: sequence, id: id, isNamed: true, conversation: conversation, sender: nil, createdAt: createdAt, editedAt: 0,
-            metadataText: nil, notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, progress: progress,
-            bodySize: bodySize)
     }
 }
