@@ -79,6 +79,20 @@ static void reopen(struct stub *stub, struct scene *scene) {
   stub_open(stub, scene);
 }
 
+/* The next session has the option with another value, and no transport. */
+static void reopen_keeping(struct scene *scene, uint64_t changes) {
+  scene_close(scene);
+  scene->options.keep_changes = changes;
+  scene_open(scene);
+}
+
+/* The next session has a copy in the place of the store. */
+static void reopen_copy(struct stub *stub, struct scene *scene, const char *name) {
+  scene_close(scene);
+  file_copy_to(scene_file(scene, name), scene->path);
+  stub_open(stub, scene);
+}
+
 static void expect_conflict(msgq_queue *queue, const char *token) {
   msgq_change_page *page = NULL;
   CHECK_RESULT(MSGQ_CONFLICT, msgq_changes(queue, token, 0, &page));
@@ -333,9 +347,7 @@ TEST(T7_a_restored_copy_is_told_apart_also_after_it_went_past_the_token) {
   stub_open(&stub, &scene);
   put_numbered(&scene, 4, 6);
   follow(&late, scene.queue);
-  scene_close(&scene);
-  file_copy_to(scene_file(&scene, "copy.db"), scene.path);
-  stub_open(&stub, &scene);
+  reopen_copy(&stub, &scene, "copy.db");
   expect_conflict(scene.queue, late.token);
   put_numbered(&scene, 4, 9);
   expect_conflict(scene.queue, late.token);
@@ -354,9 +366,7 @@ TEST(T7_a_backup_goes_on_from_the_tokens_of_its_store) {
   put_numbered(&scene, 1, 3);
   follow(&follower, scene.queue);
   REQUIRE_OK(msgq_backup(scene.queue, scene_file(&scene, "backup.db")));
-  scene_close(&scene);
-  file_copy_to(scene_file(&scene, "backup.db"), scene.path);
-  stub_open(&stub, &scene);
+  reopen_copy(&stub, &scene, "backup.db");
   put_numbered(&scene, 4, 4);
   CHECK_NUMBER(4, (follow(&follower, scene.queue), follower.count));
   follower_end(&follower);
@@ -391,20 +401,12 @@ TEST(T7_a_session_without_the_option_ends_the_history_and_one_that_changes_nothi
   feed_begin(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 3);
   follow(&follower, scene.queue);
-  scene_close(&scene);
-  scene.options.keep_changes = 0;
-  scene_open(&scene);
-  scene_close(&scene);
-  scene.options.keep_changes = 1000;
-  stub_open(&stub, &scene);
+  reopen_keeping(&scene, 0);
+  reopen_keeping(&scene, 1000);
   CHECK_NUMBER(3, (follow(&follower, scene.queue), follower.count));
-  scene_close(&scene);
-  scene.options.keep_changes = 0;
-  scene_open(&scene);
+  reopen_keeping(&scene, 0);
   put_numbered(&scene, 4, 4);
-  scene_close(&scene);
-  scene.options.keep_changes = 1000;
-  stub_open(&stub, &scene);
+  reopen_keeping(&scene, 1000);
   expect_conflict(scene.queue, follower.token);
   struct follower again = { .count = 0 };
   put_numbered(&scene, 5, 5);
@@ -421,15 +423,11 @@ TEST(T7_a_tool_that_maintains_the_store_writes_its_changes_too) {
   feed_begin(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 2);
   follow(&follower, scene.queue);
-  scene_close(&scene);
-  scene.options.keep_changes = 0;
   scene.options.maintenance = true;
-  scene_open(&scene);
+  reopen_keeping(&scene, 0);
   REQUIRE_OK(msgq_delete(scene.queue, "m1"));
-  scene_close(&scene);
   scene.options.maintenance = false;
-  scene.options.keep_changes = 1000;
-  scene_open(&scene);
+  reopen_keeping(&scene, 1000);
   CHECK_TEXT("m1 queued, m2 queued, m1 deleted", follow(&follower, scene.queue));
   follower_end(&follower);
   scene_end(&scene);
