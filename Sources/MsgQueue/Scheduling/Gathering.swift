@@ -29,7 +29,7 @@ extension Scheduler {
     mutating func closeBatch(_ now: Int64) {
         guard let batch = gate.gathering else { return }
         gate.gathering = nil
-        linger.began(leavesMessages: lanes.hasMore(besides: batch.batch, gate), now)
+        if linger.until != nil { linger.began(leavesMessages: lanes.hasMore(besides: batch.batch, gate), now) }
     }
 
     /// The start of the next message of the batch, or a step that must precede it: a read of the store, or an expiry. nil: the batch is

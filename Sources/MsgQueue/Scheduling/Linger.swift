@@ -34,6 +34,9 @@ package struct Linger {
         return true
     }
 
+    /// When a batch that waits begins (monotonic), if that is not over.
+    func wakeTime(_ now: Moment) -> Int64? { until.flatMap { $0 > now.mono ? $0 : nil } }
+
     /// Until when a batch waits (monotonic); `conversation`: only if it may have messages of this one. nil: none waits.
     func end(of conversation: Name? = nil, _ now: Moment) -> Int64? {
         guard let waiting, waiting.until > now.mono else { return nil }

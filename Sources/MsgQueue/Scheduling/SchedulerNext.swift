@@ -24,10 +24,7 @@ extension Scheduler {
         // What became due may have changed what a standing prompt asks about.
         if let step = prompt.nextCount(gate, isRetrying: isRetrying, changes: lanes.changes, now) { return step }
         if !prompt.isPrepared { return .prepareCount }
-        return .wait(
-            until: soonest(
-                now, startWaitsForRate ? gate.flights.pace?.opening(at: now.mono) : linger.until.flatMap { $0 > now.mono ? $0 : nil })
-        )
+        return .wait(until: soonest(now, startWaitsForRate ? gate.flights.pace?.opening(at: now.mono) : linger.wakeTime(now)))
     }
 
     /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned and delays
