@@ -532,7 +532,9 @@ typedef struct msgq_options {
   /* 0: none. The most changes of messages that are kept for msgq_changes, the latest ones. Each
      takes 10 to 30 bytes beside the id of its message, and the conversation where it is not that of
      the change before it; of limit_file_bytes at most a quarter. When there is no room for them the
-     oldest go, and they are never a reason to refuse an outcome. A store that is changed with 0
+     oldest go, so that the limit is no reason to refuse an outcome for them. For a full disk 256
+     bytes are reserved for the changes of each unsent message; if it stays full while each message
+     fails several times, they may use up the room for outcomes. A store that is changed with 0
      begins anew with its next changes, so that earlier tokens are answered CONFLICT; only
      `maintenance` goes on as the program that owns the store has begun. */
   uint64_t keep_changes;

@@ -139,9 +139,10 @@ extension MessageQueue {
         /// The most changes of messages that are kept for `changes(after:limit:)`, the latest ones: 0 or more; nil: none. Default: nil.
         ///
         /// Each takes 10 to 30 bytes beside the id of its message, and the conversation where it is not that of the change before it; of
-        /// ``limitFileBytes`` at most a quarter. When there is no room for them the oldest go, and they are never a reason to refuse an outcome.
-        /// A store that is changed with nil begins anew with its next changes, so that earlier tokens throw `.conflict`; only ``maintenance``
-        /// goes on as the program that owns the store has begun.
+        /// ``limitFileBytes`` at most a quarter. When there is no room for them the oldest go, so that the limit is no reason to refuse an outcome
+        /// for them. For a full disk 256 bytes are reserved for the changes of each unsent message; if it stays full while each message fails
+        /// several times, they may use up the room for outcomes. A store that is changed with nil begins anew with its next changes, so that
+        /// earlier tokens throw `.conflict`; only ``maintenance`` goes on as the program that owns the store has begun.
         public var keepChanges: Int?
 
         /// Creates options with their default values.

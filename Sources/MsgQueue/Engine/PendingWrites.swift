@@ -260,7 +260,7 @@ final class PendingWrites {
                 saveUnsaved()
                 if unsaved.isEmpty { return }
             }
-            // The feed of changes is no reason to refuse an outcome.
+            // Without the changes there may be room for the outcomes.
             if let feed = store.feed, !feed.isGivingWay {
                 feed.giveWay()
                 saveUnsaved()

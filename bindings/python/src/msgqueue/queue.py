@@ -209,9 +209,11 @@ class MessageQueue:
                 `handed_over`.
             keep_changes: The most changes of messages that are kept for `changes`, the latest ones; 0: none. Each takes
                 10 to 30 bytes beside the id of its message, and the conversation where it is not that of the change
-                before it; of `limit_file_bytes` at most a quarter. When there is no room for them the oldest go, and
-                they are never a reason to refuse an outcome. A store that is changed with 0 begins anew with its next
-                changes; only `maintenance` goes on as the program that owns the store has begun.
+                before it; of `limit_file_bytes` at most a quarter. When there is no room for them the oldest go, so
+                that the limit is no reason to refuse an outcome for them. For a full disk 256 bytes are reserved for
+                the changes of each unsent message; if it stays full while each message fails several times, they may
+                use up the room for outcomes. A store that is changed with 0 begins anew with its next changes; only
+                `maintenance` goes on as the program that owns the store has begun.
             polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
                 due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
                 readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless
