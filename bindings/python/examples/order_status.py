@@ -46,6 +46,9 @@ class OrderStatus:
     def apply(self, queue: MessageQueue, limit: int = 100) -> int:
         """Applies the next changes. Returns how many; 0: there are no more now."""
         token = self._token()
+        if token is None:
+            # Without a token nothing says whether changes were missed.
+            return self._list_again(queue, None)
         try:
             page = queue.changes(token, limit)
         except ConflictError:
@@ -92,7 +95,7 @@ class OrderStatus:
         self._execute(f"UPDATE orders SET state = {self._parameter} WHERE id = {self._parameter}", state, order)
 
     def _list_again(self, queue: MessageQueue, before: str | None) -> int:
-        """Compares the orders with the queue, after changes were missed. Returns more than 0."""
+        """Compares the orders with the queue, at the start and after changes were missed. Returns more than 0."""
         # The token first: what happens while this lists is a change after it, which sets the state of an order again.
         after = queue.changes(limit=1).oldest
         rows = self._execute("SELECT id FROM orders WHERE state NOT IN ('sent', 'delivered', 'read')").fetchall()

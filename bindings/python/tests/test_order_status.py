@@ -154,10 +154,15 @@ def test_T8_an_order_is_marked_as_sent_once_whatever_step_is_killed(tmp_path: Pa
     assert kill_at_every_step(tmp_path, prepared, sqlite3.connect) > 30
 
 
-def test_T8_a_follower_that_missed_changes_lists_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [12, 32])
+def test_T8_a_follower_that_missed_changes_lists_again(tmp_path: Path, step: int) -> None:
     store, database = tmp_path / "outbox.db", tmp_path / "orders.db"
     prepare(database)
-    assert run(store, database, 20)
+    assert run(store, database, step)
+    # A kill comes before the first token is stored, or after.
+    connection = sqlite3.connect(database)
+    assert connection.execute("SELECT token IS NULL FROM order_feed").fetchall() == [(step == 12,)]
+    connection.close()
     # The queue was used without keep_changes, so the token is of another history.
     with MessageQueue(store, lambda _: Outcome.sent(), mode=Mode.MANUAL, direct=False) as queue:
         for number in range(ORDERS):
@@ -182,9 +187,10 @@ def test_T8_a_second_follower_applies_nothing_twice(tmp_path: Path) -> None:
             super()._mark(change)
 
     with MessageQueue(store, lambda _: Outcome.sent(), mode=Mode.MANUAL, direct=False, keep_changes=1000) as queue:
+        one, two = Counting(first), Counting(second)
+        assert one.apply(queue) == 1  # It stores the first token.
         queue.enqueue("hello", conversation="orders", id="order-0")
         queue.drain()
-        one, two = Counting(first), Counting(second)
         token = two._token()
         page = queue.changes(token)
         assert one.apply(queue) == 3
