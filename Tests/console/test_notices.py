@@ -114,6 +114,8 @@ def test_I8_a_notice_goes_when_it_is_no_longer_true(opened: Opener, show: Shower
     page.see(".notice p", "Sending is paused.")
     page.press("Resume", ".bar")
     page.gone(".notice", timeout=3)
+    # After the close the page shows what it knew before.
+    page.until(lambda: page.has("Send now", page.row(id)), "the row that is not paused")
     queue.close()
     page.see(".bar-text strong", "The queue was closed.")
     page.press("Send now", page.row(id))
