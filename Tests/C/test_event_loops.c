@@ -185,7 +185,8 @@ static void run_nested_loop(bool in_handler, bool in_transport) {
     if (!CHECK(poll_once(&host, (int)check_timeout_ms()))) break;
   }
   CHECK_NUMBER((in_handler ? 1 : 0) + (in_transport ? 1 : 0), nested.loops);
-  if (!CHECK(nested.woken <= 5 * nested.loops)) fprintf(stderr, "  woken %d times in 200 ms\n", nested.woken);
+  /* The comparison of the indexes after the opening wakes it each 25 ms. If it spun, it would be woken hundreds of times. */
+  if (!CHECK(nested.woken <= 16 * nested.loops)) fprintf(stderr, "  woken %d times in 200 ms\n", nested.woken);
   CHECK_NUMBER(0, nested.ran);
   poll_until_idle(&host);
   CHECK_NUMBER(3 * sent, status_events(&host.scene.journal));
