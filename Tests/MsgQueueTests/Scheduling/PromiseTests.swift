@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import MsgQueue
@@ -7,7 +8,9 @@ import Testing
 @Suite struct PromiseTests {
     private static let conversations: [Name] = ["ana", "ben", "cem"]
 
-    @Test(arguments: 1...400 as ClosedRange<UInt64>)
+    private static let seeds: ClosedRange<UInt64> = 1...(getenv("MSGQ_SOAK") == nil ? 200 : 2_000)
+
+    @Test(arguments: seeds)
     func X1_what_an_explanation_promises_happens_then_and_not_before(seed: UInt64) throws {
         var random = SeededGenerator(seed &+ 52_000)
         var options = options(&random)
