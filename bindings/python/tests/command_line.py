@@ -126,7 +126,9 @@ def fill(store: Path) -> None:
 
 def library_directory(directory: Path) -> Path:
     """Returns a directory with the library of this test under its soname."""
-    found = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libmsgqueue" in line)
+    # The directory of the checkout may be named libmsgqueue, too.
+    mapped = (Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines())
+    found = next(path for path in mapped if path.name.startswith("libmsgqueue.so"))
     for name in ("libmsgqueue.so", "libmsgqueue.so.0"):
         if not (directory / name).exists():
             (directory / name).symlink_to(found)
