@@ -165,6 +165,9 @@ class Proxy:
         self.poison: bytes | None = None
         #: Instead, it gets no answer on this connection any more.
         self.poison_is_silent = False
+        #: After a client has sent the first, what it sends waits until the server has answered with the second.
+        self.pause: tuple[bytes, bytes] | None = None
+        self._may_go_on = threading.Event()
         self._target = port
         self._peers: list[socket.socket] = []
         self.port = near
@@ -225,6 +228,12 @@ class Proxy:
                     break
                 if not (self.is_silent_both or (is_answer and self.is_silent)):
                     sink.sendall(data)
+                if self.pause is not None:
+                    first, answer = self.pause
+                    if is_answer and answer in data:
+                        self._may_go_on.set()
+                    elif not is_answer and first in data and not self._may_go_on.wait(60):
+                        break
             sink.shutdown(socket.SHUT_RDWR)
             source.shutdown(socket.SHUT_RDWR)
         except OSError:
