@@ -7,6 +7,8 @@ struct StoredMessages {
     /// The queued messages, in order of sequence; all, and by conversation.
     private(set) var queued: [Int64] = []
     private(set) var lanes: [Name: [Int64]] = [:]
+    /// The failed messages of each conversation, in order of sequence.
+    private var failed: [Name: [Int64]] = [:]
 
     subscript(sequence: Int64) -> SimulatedMessage? { messages[sequence] }
     subscript(id: String) -> SimulatedMessage? { sequences[id].flatMap { messages[$0] } }
@@ -14,9 +16,7 @@ struct StoredMessages {
 
     func count(of conversation: Name) -> Int { lanes[conversation]?.count ?? 0 }
 
-    func firstFailed(in conversation: Name) -> Int64? {
-        messages.values.filter { $0.conversation == conversation && $0.progress.status == .failed }.map(\.sequence).min()
-    }
+    func firstFailed(in conversation: Name) -> Int64? { failed[conversation]?.first }
 
     /// The counts of all messages.
     var totals: Counts {
@@ -31,23 +31,41 @@ struct StoredMessages {
         messages[sequence] = new
         if let old, new?.id != old.id { sequences[old.id] = nil }
         if let new { sequences[new.id] = sequence }
-        let (wasQueued, isQueued) = (old?.progress.status == .queued, new?.progress.status == .queued)
-        if wasQueued, !isQueued, let old { leaveOrder(old) }
-        if !wasQueued, isQueued, let new { joinOrder(new) }
+        if let old { leaveOrder(old) }
+        if let new { joinOrder(new) }
     }
 
     private mutating func joinOrder(_ message: SimulatedMessage) {
-        queued.insert(message.sequence, at: Self.place(message.sequence, in: queued))
-        var lane = lanes.removeValue(forKey: message.conversation) ?? []
-        lane.insert(message.sequence, at: Self.place(message.sequence, in: lane))
-        lanes[message.conversation] = lane
+        switch message.progress.status {
+        case .queued:
+            Self.insert(message.sequence, into: &queued)
+            Self.insert(message.sequence, into: &lanes[message.conversation, default: []])
+        case .failed: Self.insert(message.sequence, into: &failed[message.conversation, default: []])
+        default: break
+        }
     }
 
     private mutating func leaveOrder(_ message: SimulatedMessage) {
-        queued.remove(at: Self.place(message.sequence, in: queued))
-        var lane = lanes.removeValue(forKey: message.conversation) ?? []
-        lane.remove(at: Self.place(message.sequence, in: lane))
-        if !lane.isEmpty { lanes[message.conversation] = lane }
+        switch message.progress.status {
+        case .queued:
+            Self.remove(message.sequence, from: &queued)
+            Self.remove(message.sequence, of: message.conversation, from: &lanes)
+        case .failed: Self.remove(message.sequence, of: message.conversation, from: &failed)
+        default: break
+        }
+    }
+
+    private static func insert(_ sequence: Int64, into numbers: inout [Int64]) {
+        numbers.insert(sequence, at: place(sequence, in: numbers))
+    }
+
+    private static func remove(_ sequence: Int64, from numbers: inout [Int64]) {
+        numbers.remove(at: place(sequence, in: numbers))
+    }
+
+    private static func remove(_ sequence: Int64, of conversation: Name, from numbers: inout [Name: [Int64]]) {
+        remove(sequence, from: &numbers[conversation, default: []])
+        if numbers[conversation] == [] { numbers[conversation] = nil }
     }
 
     /// Returns the first index whose number is at least `sequence`.
