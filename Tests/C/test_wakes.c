@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "faults.h"
 #include "scene.h"
 
 enum { conversations = 6, enqueuers = 2, messages_each = 120, waiting_pollers = 3, most_tokens = enqueuers * messages_each };
@@ -91,6 +92,20 @@ static void *poll_for_moments(void *context) {
   return NULL;
 }
 
+/* Runs callbacks only while no other thread polls. Its time often ends between the outcome of an attempt and the call of the next one. */
+static void *drain_for_moments(void *context) {
+  struct storm *storm = context;
+  unsigned seed = storm->seed + 300;
+  while (!atomic_load(&storm->stopping)) {
+    msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+    options.timeout_ms = rand_r(&seed) % 3;
+    msgq_result result = msgq_drain(storm->queue, &options, NULL);
+    if (result != MSGQ_TIMEOUT) CHECK_RESULT(MSGQ_OK, result);
+    pause_at_random(&seed, 400);
+  }
+  return NULL;
+}
+
 /* Forbids calls and permits them again, between the beginning of an attempt and its call as well. */
 static void *disturb(void *context) {
   struct storm *storm = context;
@@ -117,7 +132,7 @@ static void start(pthread_t *thread, void *(*run)(void *), struct storm *storm) 
 static void storm_passes(unsigned seed, msgq_callbacks callbacks, bool in_batches, bool answers_later) {
   struct scene scene;
   struct storm storm = { .seed = seed, .answers_later = answers_later };
-  pthread_t pollers[waiting_pollers], leaving, disturbing, completing, enqueuing[enqueuers];
+  pthread_t pollers[waiting_pollers], leaving, draining, disturbing, completing, enqueuing[enqueuers];
   scene_begin(&scene);
   scene.options.callbacks = callbacks;
   scene.options.mode = MSGQ_MODE_AUTO;
@@ -135,6 +150,7 @@ static void storm_passes(unsigned seed, msgq_callbacks callbacks, bool in_batche
   }
   for (int index = 0; index < waiting_pollers; index++) start(&pollers[index], poll_until_closed, &storm);
   start(&leaving, poll_for_moments, &storm);
+  start(&draining, drain_for_moments, &storm);
   start(&disturbing, disturb, &storm);
   start(&completing, complete_each, &storm);
   for (int index = 0; index < enqueuers; index++) start(&enqueuing[index], enqueue_some, &storm);
@@ -142,6 +158,7 @@ static void storm_passes(unsigned seed, msgq_callbacks callbacks, bool in_batche
   atomic_store(&storm.stopping, true);
   pthread_join(disturbing, NULL);
   pthread_join(leaving, NULL);
+  pthread_join(draining, NULL);
   /* Ends the pause after the last outcome "offline". */
   REQUIRE_OK(msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_ETHERNET, false));
   /* From here on nothing happens but what the threads that wait do. */
@@ -210,4 +227,58 @@ static void begun_call_is_made(msgq_callbacks callbacks) {
 TEST(F10_X7_a_call_that_is_revoked_before_it_is_made_begins_again) {
   begun_call_is_made(MSGQ_CALLBACKS_POLL);
   begun_call_is_made(MSGQ_CALLBACKS_POLL_TIMER);
+}
+
+static msgq_verdict count_call(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  atomic_int *calls = context;
+  (void)delivery;
+  (void)out;
+  if (atomic_fetch_add(calls, 1) % 2 == 1) pause_ms(1);
+  return MSGQ_VERDICT_SENT;
+}
+
+enum { drained_messages = 300 };
+
+static void open_for_drains(struct scene *scene, msgq_mode mode, atomic_int *calls) {
+  scene_begin(scene);
+  scene->options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene->options.mode = mode;
+  scene->options.direct = false;
+  scene->options.durable_outcomes = true;
+  REQUIRE_OK(msgq_open(scene->path, &scene->options, &scene->queue));
+  for (int number = 0; number < drained_messages; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "%d", number);
+    put(scene, id, "ana", "hello");
+  }
+  REQUIRE_OK(msgq_set_transport(scene->queue, count_call, calls, NULL));
+}
+
+TEST_ALONE(F10_a_drain_of_a_polled_queue_writes_an_end_and_the_next_beginning_in_one_commit) {
+  struct scene scene;
+  atomic_int calls = 0;
+  msgq_report report = MSGQ_REPORT_INIT;
+  open_for_drains(&scene, MSGQ_MODE_MANUAL, &calls);
+  int before = atomic_load(&fault_syncs);
+  REQUIRE_OK(msgq_drain(scene.queue, NULL, &report));
+  int flushes = atomic_load(&fault_syncs) - before;
+  CHECK_NUMBER(drained_messages, report.sent);
+  if (!CHECK(flushes < drained_messages * 3 / 2)) fprintf(stderr, "  %d flushes\n", flushes);
+  scene_end(&scene);
+}
+
+/* In mode auto the queue goes on after the drain, but not on this thread. */
+TEST(F10_X3_a_drain_that_returns_leaves_no_attempt_without_its_call) {
+  struct scene scene;
+  atomic_int calls = 0;
+  open_for_drains(&scene, MSGQ_MODE_AUTO, &calls);
+  for (int64_t time = 0; time < 20; time++) {
+    msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+    options.timeout_ms = time;
+    CHECK_RESULT(MSGQ_TIMEOUT, msgq_drain(scene.queue, &options, NULL));
+    msgq_counts counts = counts_of(&scene, NULL);
+    CHECK_NUMBER(0, counts.sending);
+    CHECK_NUMBER(atomic_load(&calls), counts.sent);
+  }
+  scene_end(&scene);
 }

@@ -56,20 +56,25 @@ final class Drains {
         var result: Result<Report, QueueError>?
     }
 
-    /// Waits for the answer, with the lock released. In a polled queue `runOne` runs one callback and returns false if there is none;
-    /// `runDue` performs what is due at a time, if no thread does.
+    /// Waits for the answer, with the lock released. In a polled queue `runOne` runs one callback and returns false if there is none; it is
+    /// told whether it will be called again at once, unless the drain ends. `hasBegun`: an attempt has begun, and must be called. `runDue`
+    /// performs what is due at a time, if no thread does.
     func wait(
-        for answer: Answer, _ waiter: DrainWaiter, _ poll: PollHost?, runDue: () -> Void, runOne: () -> Bool
+        for answer: Answer, _ waiter: DrainWaiter, _ poll: PollHost?, runDue: () -> Void, hasBegun: () -> Bool,
+        runOne: (_ continues: Bool) -> Bool
     ) throws(QueueError) -> Report {
         let end = waiter.deadline?.addingClamped(Self.deliveryTimeout)
         while true {
+            let isOver = answer.result != nil || end.map { context.ports.mono() >= $0 } ?? false
+            // The next call may be made much later, and a process that ends before it leaves the outcome unknown.
+            if isOver, let poll, !context.isForkedChild, !poll.isPolledElsewhere, hasBegun(), runOne(false) { continue }
             if let result = answer.result { return try result.get() }
             if context.isForkedChild { throw context.closedError }
             if let end, context.ports.mono() >= end { return stopWaiting(waiter) }
             if let poll {
                 runDue()
                 // If no other thread polls, this thread runs the callbacks.
-                guard poll.isPolledElsewhere || !runOne() else { continue }
+                guard poll.isPolledElsewhere || !runOne(true) else { continue }
                 guard answer.result == nil else { continue }
                 let now = context.ports.mono()
                 let soon = context.ports.simulated == nil ? min(now + 20, poll.deadline) : max(now + 1, poll.deadline)

@@ -139,7 +139,8 @@ final class Driver: @unchecked Sendable {
     /// Runs one callback of a polled queue, after what is due at a time in a queue without threads. Returns false if there is none.
     func runCallback() -> Bool { runCallback(continues: false) }
 
-    private func runCallback(continues: Bool) -> Bool {
+    /// `continues`: the caller calls again at once, without returning to the host.
+    func runCallback(continues: Bool) -> Bool {
         if poll?.runCloseCallback(host) == true { return true }
         runDueHere()
         return runOne(continues: continues) || (poll?.closing?.step() == true && poll?.runCloseCallback(host) == true)
@@ -281,6 +282,9 @@ final class Driver: @unchecked Sendable {
 
     // MARK: Attempts
 
+    /// Whether an attempt has begun whose call no thread makes yet.
+    var hasBegun: Bool { calls.hasUntaken }
+
     /// Returns the next call of the transport, after the beginning of its attempt was committed; nil: none can begin now.
     func nextCall() -> CallQueue.Call? {
         attempts.handleLeftOutcomes()
@@ -325,7 +329,7 @@ final class Driver: @unchecked Sendable {
         runDueSteps(isTimed: true)
         // An attempt that has begun is called first: a process that ends meanwhile leaves its outcome unknown. If it must not be called any
         // more, it is put back.
-        let hasBegun = calls.hasUntaken
+        let hasBegun = hasBegun
         if !hasBegun, deliverOne() {
             runDueSteps()
             return true

@@ -53,7 +53,8 @@ extension Engine {
             poll?.waitEnded()
             context.lock.unlock()
         }
-        return try drains.wait(for: answer, waiter, poll, runDue: driver.runDueHere, runOne: driver.runCallback)
+        return try drains.wait(
+            for: answer, waiter, poll, runDue: driver.runDueHere, hasBegun: { driver.hasBegun }, runOne: driver.runCallback)
     }
 
     // MARK: Polling

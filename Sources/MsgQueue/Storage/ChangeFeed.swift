@@ -36,18 +36,23 @@ final class ChangeFeed {
         init?(_ statement: Statement) {
             (first, count, at) = (statement.int(0), statement.int(1), statement.int(2))
             (salt, bytes, rows) = (statement.int(3), statement.int(4), statement.blob(5))
-            guard statement.int(6) == checksum, count >= 0, first >= 0, first <= ChangeFeed.lastPosition, count <= ChangeFeed.lastPosition
-            else { return nil }
+            guard statement.int(6) == rows.withUnsafeBytes(checksum) else { return nil }
+            guard count >= 0, first >= 0, first <= ChangeFeed.lastPosition, count <= ChangeFeed.lastPosition else { return nil }
         }
 
-        init(first: Int64, count: Int64, at: Int64, salt: Int64, bytes: Int64, rows: [UInt8] = []) {
-            (self.first, self.count, self.at, self.salt, self.bytes, self.rows) = (first, count, at, salt, bytes, rows)
+        /// A row that is written without a copy of its changes.
+        init(first: Int64, count: Int64, at: Int64, salt: Int64, bytes: Int64) {
+            (self.first, self.count, self.at, self.salt, self.bytes, rows) = (first, count, at, salt, bytes, [])
         }
 
-        var checksum: Int64 {
+        func checksum(_ changes: UnsafeRawBufferPointer) -> Int64 {
             var checksum = Checksum()
-            for number in [first, count, at, salt, bytes] { checksum.add(number) }
-            rows.withUnsafeBytes { checksum.add($0) }
+            checksum.add(first)
+            checksum.add(count)
+            checksum.add(at)
+            checksum.add(salt)
+            checksum.add(bytes)
+            checksum.add(changes)
             return checksum.stored
         }
 
@@ -227,14 +232,14 @@ final class ChangeFeed {
     }
 
     private func writePending() throws(QueueError) {
-        let (count, rows, before) = (pending.count, pending.bytes, extent)
+        let (count, before) = (pending.count, extent)
         guard count > 0 else { return }
         guard before.last < Self.lastPosition - count else { throw QueueError(.full, "the feed of changes has no positions left") }
-        let bytes = before.bytes.addingClamped(Int64(rows.count))
-        let row = StoredRow(first: before.last + 1, count: count, at: wall(), salt: salt, bytes: bytes, rows: rows)
         let statement = try database.statement(
             "INSERT INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-        try Self.run(statement, row)
+        let bytes = before.bytes.addingClamped(Int64(pending.bytes.count))
+        let row = StoredRow(first: before.last + 1, count: count, at: wall(), salt: salt, bytes: bytes)
+        try pending.bytes.withBytes { changes throws(QueueError) in try Self.run(statement, row, changes) }
         pending.removeAll()
         (extent.last, extent.bytes) = (before.last + count, bytes)
     }
@@ -243,20 +248,18 @@ final class ChangeFeed {
     private static func write(_ head: StoredRow, to database: Database) throws(QueueError) {
         let statement = try database.statement(
             "INSERT OR REPLACE INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-        try run(statement, head)
+        try run(statement, head, UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
-    private static func run(_ statement: Statement, _ row: StoredRow) throws(QueueError) {
+    private static func run(_ statement: Statement, _ row: StoredRow, _ changes: UnsafeRawBufferPointer) throws(QueueError) {
         statement.bind(1, row.first)
         statement.bind(2, row.count)
         statement.bind(3, row.at)
         statement.bind(4, row.salt)
         statement.bind(5, row.bytes)
-        statement.bind(7, row.checksum)
-        try row.rows.withBytes { bytes throws(QueueError) in
-            try statement.bind(6, borrowing: bytes)
-            try statement.run()
-        }
+        try statement.bind(6, borrowing: changes)
+        statement.bind(7, row.checksum(changes))
+        try statement.run()
     }
 
     private func writeHead(keep: Int64) throws(QueueError) {
