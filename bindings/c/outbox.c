@@ -173,9 +173,13 @@ static msgq_result check_name(const char *text, const char *what) {
     return fail(MSGQ_INVALID, "the %s has more than %d bytes", what, longest_name);
   }
   for (const unsigned char *place = (const unsigned char *)text; *place != 0;) {
+    if (*place >= 0x20 && *place < 0x7f) {
+      place++;
+      continue;
+    }
     size_t length = character(place, &number);
     if (length == 0) return fail(MSGQ_INVALID, "the %s is not UTF-8", what);
-    if (number < 0x20 || (number >= 0x7f && number <= 0x9f)) {
+    if (number < 0xa0) {
       return fail(MSGQ_INVALID, "the %s contains the control character U+%04X", what,
                   (unsigned)number);
     }
@@ -296,11 +300,11 @@ static const char put_sql[] =
     " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
     " ON CONFLICT(id) DO NOTHING";
 
-/* The same for a draft that has nothing else: a shorter statement is prepared faster. An id that is
-   there is an error, after which `put_sql` says what it means. */
+/* The same for a draft that has nothing else: a shorter statement, whose parameters have no names, is
+   prepared faster. An id that is there is an error, after which `put_sql` says what it means. */
 static const char plain_put_sql[] =
-    "INSERT INTO main.msgq_outbox(id, conversation, body, time_ms)"
-    " VALUES((SELECT ?1 FROM main.msgq_outbox_store WHERE version = 1), ?2, ?3, ?4)";
+    "INSERT INTO main.msgq_outbox(id,conversation,body,time_ms)"
+    "VALUES((SELECT ? FROM main.msgq_outbox_store WHERE version=1),?,?,?)";
 
 /* Says why a statement about the tables could not be prepared. */
 static msgq_result explain_tables(sqlite3 *db, msgq_result result) {
