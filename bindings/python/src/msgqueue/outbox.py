@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _arguments, _drafts
 from ._arguments import Body, Duration, Time
-from ._outbox.rows import made
+from ._outbox.rows import is_plain, made, made_plain, whole
 from ._outbox.steps import run
 from .errors import ConflictError, Error, InvalidError
 from .models import Draft
@@ -147,6 +147,22 @@ class Outbox:
             Exception: The driver's own errors, unchanged: the database is locked, read-only or full. SQLite reports at
                 once that it is locked when the transaction has read before its first write; BEGIN IMMEDIATE waits.
         """
+        # What most messages are: nothing is said but the body and the conversation.
+        if (
+            metadata is None
+            and id is None
+            and not_before is None
+            and delay is None
+            and expires_at is None
+            and unmetered_only is False
+            and replace_key is None
+            and priority == 0
+            and time is None
+            and expiry is None
+            and is_plain(body, conversation)
+        ):
+            plain = made_plain(body, conversation)
+            return plain[0] if self._host.put_plain(plain) else run(self._host.put_one(whole(plain)))
         row = made(
             body,
             conversation=conversation,

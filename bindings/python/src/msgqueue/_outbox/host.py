@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import ConflictError, CorruptError, DuplicateError, NotFoundError, TooNewError
-from .rows import COLUMNS, New, Stored
+from .rows import COLUMNS, New, Plain, Stored, whole
 from .steps import Steps
 
 T = TypeVar("T")
@@ -171,6 +171,10 @@ class Host(ABC):
     @abstractmethod
     def put(self, row: New) -> Steps[bool]:
         """Inserts a row. Returns False if none was inserted: an id that is there, or another version."""
+
+    def put_plain(self, row: Plain) -> bool:
+        """Does the same with a row of which the other columns have their defaults."""
+        return self.put_at_once(whole(row))
 
     def put_at_once(self, row: New) -> bool:
         """Inserts a row without steps, which take time. Returns False if none was inserted: `put_one` says why."""

@@ -15,6 +15,8 @@ from ..errors import InvalidError, TooLargeError
 
 #: What `put` writes, in the order of `COLUMNS`.
 New = tuple[str, str, bytes, Optional[bytes], Optional[int], Optional[int], int, int, Optional[str], int]
+#: The same for a message that has nothing but these: id, conversation, body, time.
+Plain = tuple[str, str, bytes, int]
 COLUMNS = (
     "id",
     "conversation",
@@ -81,6 +83,31 @@ def made(body: Body, **fields: Any) -> New:  # noqa: ANN401 - as `enqueue` decla
         _name("replace_key", replace_key) if replace_key else None,
         1 if given.unmetered_only else 0,
     )
+
+
+def is_plain(body: object, conversation: object) -> bool:
+    """Whether the texts need neither a check nor a conversion. This is much faster than both."""
+    return (
+        type(body) is bytes
+        and len(body) <= LARGEST_BODY
+        and type(conversation) is str
+        and conversation.isascii()
+        # No control character.
+        and conversation.isprintable()
+        and len(conversation) <= _LONGEST_NAME
+    )
+
+
+def made_plain(body: Any, conversation: str) -> Plain:  # noqa: ANN401 - bytes, as `is_plain` says
+    """Returns the row of a message that has only these."""
+    now = _now()
+    return new_id(now), conversation, body, now
+
+
+def whole(row: Plain) -> New:
+    """Returns all columns of such a row."""
+    id, conversation, body, now = row
+    return id, conversation, body, None, None, None, now, 0, None, 0
 
 
 def new_id(now: int) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._options import LARGEST_BODY, LARGEST_METADATA
 from ..errors import ConflictError, CorruptError
-from .host import PAGE_BYTES, TEXT_READ, Host, names
-from .rows import COLUMNS, WRONG, New, Stored, encoded
+from .host import PAGE_BYTES, TEXT_READ, Host
+from .rows import COLUMNS, WRONG, New, Plain, Stored, encoded
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -67,12 +67,19 @@ _COLUMNS = {
     },
 }
 
-# One statement for all cases: nothing is inserted when the id is there, and when the tables are of another version the
-# id is NULL, which they do not permit. With VALUES it is faster than with SELECT.
-_PUT = (
-    f"INSERT INTO main.msgq_outbox({names()}) VALUES((SELECT ? FROM main.msgq_outbox_store WHERE version = 1), "
-    f"{', '.join('?' * (len(COLUMNS) - 1))}) ON CONFLICT(id) DO NOTHING"
-)
+
+def _insertion(columns: Sequence[str]) -> str:
+    # One statement for all cases: nothing is inserted when the id is there, and when the tables are of another version
+    # the id is NULL, which they do not permit. With VALUES it is faster than with SELECT.
+    return (
+        f"INSERT INTO main.msgq_outbox({', '.join(columns)}) "
+        "VALUES((SELECT ? FROM main.msgq_outbox_store WHERE version = 1), "
+        f"{', '.join('?' * (len(columns) - 1))}) ON CONFLICT(id) DO NOTHING"
+    )
+
+
+_PUT = _insertion(COLUMNS)
+_PUT_PLAIN = _insertion(("id", "conversation", "body", "time_ms"))
 
 
 def _value(column: str) -> str:
@@ -246,10 +253,17 @@ class Sqlite(Host):
 
     # ---------------------------------------------------------------- putting
 
+    def put_plain(self, row: Plain) -> bool:
+        """Inserts a row with the defaults of the other columns."""
+        return self._insert(_PUT_PLAIN, row)
+
     def put_at_once(self, row: New) -> bool:
         """Inserts a row."""
+        return self._insert(_PUT, row)
+
+    def _insert(self, sql: str, row: Sequence[object]) -> bool:
         try:
-            self._put.execute(_PUT, row)
+            self._put.execute(sql, row)
         except self.errors as problem:
             if str(problem).startswith(_TABLE_ERRORS):
                 return False
