@@ -94,7 +94,7 @@ final class AttemptOutcomes {
     /// The room that attempts have in the files.
     private func ledgerRoom() throws(QueueError) -> LedgerRule.Room {
         let excess = limitFileBytes > 0 ? try space.use(adding: 0).subtractingClamped(limitFileBytes) : 0
-        return LedgerRule.room(excess: excess, isDiskFull: database.usesReserve)
+        return LedgerRule.room(excess: excess, isDiskFull: space.usesReserve)
     }
 
     /// Removes the attempts of a message that was sent, if there is no room for them.

@@ -216,12 +216,12 @@ final class ChangeFeed {
     func amend(_ sequence: Int64, _ status: MessageStatus) { pending.amend(sequence, status) }
 
     /// Writes the changes of the transaction, before its commit. `fileUse` returns the size of the files.
-    func write(fileUse: () throws(QueueError) -> Int64) throws(QueueError) {
+    func write(usesReserve: Bool, fileUse: () throws(QueueError) -> Int64) throws(QueueError) {
         guard !isGivingWay else { return try restart() }
         guard !pending.isEmpty else { return }
         let kept = extent.keptBytes
         try writePending()
-        var (ceiling, isFull) = (Int64.max, database.usesReserve)
+        var (ceiling, isFull) = (Int64.max, usesReserve)
         if limitFileBytes > 0 {
             ceiling = max(limitFileBytes / Self.partOfFiles, Self.leastBytes)
             if !isFull { isFull = try fileUse() > limitFileBytes }

@@ -3,7 +3,9 @@ import Glibc
 
 /// Disk space reserved for a full disk: blocks allocated beyond the end of the database file. With them accepted messages can be sent,
 /// changed and deleted, and the queue can be closed. The log reuses its own blocks: after a checkpoint it is written from its beginning.
-struct DiskReserve {
+final class DiskReserve {
+    private let database: Database
+    private let log: WriteAheadLog
     /// Bytes reserved for new messages at a time. `longStep` only where more than `plenty` bytes are free, because the log needs some, too.
     private static let (step, longStep): (Int64, Int64) = (64 << 10, 512 << 10)
     static let plenty: UInt64 = 256 << 20
@@ -20,23 +22,32 @@ struct DiskReserve {
     /// Bytes of new messages that the reserve still covers.
     private var left: Int64 = -1
 
-    /// Subtracts `bytes` from the reserve. Returns whether more must be allocated before a message of this size is accepted.
-    mutating func isNeeded(for bytes: Int64) -> Bool {
-        left = left.subtractingClamped(bytes)
-        return isPossible && (left < 0 || !isWhole)
+    init(_ database: Database, _ log: WriteAheadLog) { (self.database, self.log) = (database, log) }
+
+    private var descriptor: Int32 { log.databaseDescriptor }
+
+    /// The size of the file and its allocated blocks, in bytes.
+    private func file() throws(QueueError) -> (size: Int64, allocated: Int64) {
+        let status = try Posix.status(descriptor, database.path)
+        return (Int64(status.st_size), Int64(status.st_blocks) * 512)
     }
 
-    /// Releases all reserved blocks; the caller allocates `bytes` again. `loosely`: only if many more than `bytes` are reserved, because
-    /// truncating a file is slow. Returns false, with `errno` set, when that failed: the blocks stay reserved.
-    mutating func trim(_ descriptor: Int32, size: Int64, allocated: Int64, bytes: Int64, loosely: Bool) -> Bool {
-        left = -1
-        guard !loosely || allocated - size > bytes.addingClamped(bytes / 2 + Self.slack) else { return true }
-        return ftruncate(descriptor, off_t(size)) == 0
+    /// Reserves disk space: `bytes` of new messages, and `kept` bytes more, can then be checkpointed when the disk is full.
+    func reserve(for bytes: Int64, keeping kept: @autoclosure () -> Int64) throws(QueueError) {
+        left = left.subtractingClamped(bytes)
+        guard isPossible, left < 0 || !isWhole else { return }
+        let size = try file().size
+        let grown = max(0, try database.sizes().file - size)
+        // Allocation changes the file's times.
+        defer { log.watch.recordTimes() }
+        guard allocate(grown.addingClamped(bytes).addingClamped(kept()), size) else {
+            throw QueueError(.storage, "the disk is full: no space for new messages in \(database.path)", isFull: true)
+        }
     }
 
     /// Allocates `bytes` beyond the end of the file, and up to one step more. Returns false when the disk is full, or the file may not be so
     /// long. (The system allocates blocks beyond the limit of a file's size, but lets nothing be written to them.)
-    mutating func allocate(_ descriptor: Int32, size: Int64, bytes: Int64) -> Bool {
+    private func allocate(_ bytes: Int64, _ size: Int64) -> Bool {
         let room = Posix.largestFile.subtractingClamped(size).subtractingClamped(bytes)
         guard room >= 0 else {
             isWhole = false
@@ -56,7 +67,7 @@ struct DiskReserve {
     }
 
     /// Allocates as much of `bytes` as is free.
-    mutating func allocateAvailable(_ descriptor: Int32, size: Int64, bytes: Int64) {
+    private func allocateAvailable(_ bytes: Int64, _ size: Int64) {
         var (taken, part) = (Int64(0), bytes)
         while part >= Self.page {
             if taken + part <= bytes, platform_allocate(descriptor, size, taken + part) == 0 { taken += part }
@@ -65,8 +76,36 @@ struct DiskReserve {
         if taken > 0 { isGone = false }
     }
 
-    /// Releases half of the allocated blocks, or all when few are left. Returns false when none were left.
-    mutating func release(_ descriptor: Int32, size: Int64, allocated: Int64) -> Bool {
+    /// Reserves `kept` bytes, or as much of it as is free, unless something is reserved already.
+    func begin(keeping kept: Int64) {
+        do throws(QueueError) { try reserve(for: 0, keeping: kept) } catch {
+            // The next enqueue tries again and reports the error.
+            guard let size = try? file().size else { return }
+            allocateAvailable(kept, size)
+            log.watch.recordTimes()
+        }
+    }
+
+    /// Adapts the reserve after a checkpoint to what is needed, or to as much of it as is free. With plenty of free space a little more may
+    /// stay reserved, because truncating a file is slow, unless `exactly`.
+    func adapt(keeping kept: Int64, exactly: Bool) {
+        do throws(QueueError) {
+            let (size, allocated) = try file()
+            left = -1
+            let isKept = log.space.isKept && !exactly && allocated - size <= kept.addingClamped(kept / 2 + Self.slack)
+            if !isKept, ftruncate(descriptor, off_t(size)) != 0 {
+                Log.warning("\(database.path): reserved space could not be released: \(Posix.lastError())")
+            }
+            begin(keeping: kept)
+        } catch {
+            Log.warning("\(database.path): the reserved space could not be adapted: \(error.detail)")
+        }
+    }
+
+    /// Releases half of the reserve for what must be written now, or all of it when little is left. Returns false when nothing is reserved.
+    func release() -> Bool {
+        guard let (size, allocated) = try? file() else { return false }
+        defer { log.watch.record() }
         guard isPossible, !isGone else { return false }
         isWhole = false
         guard ftruncate(descriptor, off_t(size)) == 0 else { return false }
@@ -75,13 +114,19 @@ struct DiskReserve {
         return true
     }
 
-    /// Releases what a closed store does not keep: all of it where there is plenty of free space, otherwise all but `kept` bytes.
-    mutating func end(_ descriptor: Int32, size: Int64, allocated: Int64, keeping needed: Int64) throws(QueueError) {
-        let kept = Self.freeBytes(descriptor) > Self.plenty ? 0 : needed
-        // The blocks of the file itself end with a page.
-        guard allocated - size > kept + Self.page else { return }
-        guard ftruncate(descriptor, off_t(size)) == 0 else { throw QueueError(.storage, Posix.lastError()) }
-        if kept > 0 { allocateAvailable(descriptor, size: size, bytes: kept) }
+    /// Releases what a closed store does not keep: all of it where there is plenty of free space, otherwise all but `needed` bytes, which its
+    /// messages need on a full disk.
+    func end(keeping needed: Int64) {
+        do throws(QueueError) {
+            let (size, allocated) = try file()
+            let kept = Self.freeBytes(descriptor) > Self.plenty ? 0 : needed
+            // The blocks of the file itself end with a page.
+            guard allocated - size > kept + Self.page else { return }
+            guard ftruncate(descriptor, off_t(size)) == 0 else { throw QueueError(.storage, Posix.lastError()) }
+            if kept > 0 { allocateAvailable(kept, size) }
+        } catch {
+            Log.warning("\(database.path): reserved space could not be released: \(error.detail)")
+        }
     }
 
     /// Free bytes of the file system; 0: unknown.

@@ -1,3 +1,5 @@
+import CSQLite
+
 /// The disk space that the store uses and needs.
 final class DiskSpace {
     private let database: Database
@@ -5,18 +7,20 @@ final class DiskSpace {
     private let counts: ConversationCounts
     /// nil: a store in memory.
     private let lock: StoreLock?
-    let isReadOnly: Bool
     /// Outcomes also need room for their changes (`ChangeFeed`).
     var keepsChanges = false
 
-    init(_ database: Database, _ state: StateRow, _ counts: ConversationCounts, _ lock: StoreLock?, isReadOnly: Bool) {
-        (self.database, self.state, self.counts) = (database, state, counts)
-        (self.lock, self.isReadOnly) = (lock, isReadOnly)
+    init(_ database: Database, _ state: StateRow, _ counts: ConversationCounts, _ lock: StoreLock?) {
+        (self.database, self.state, self.counts, self.lock) = (database, state, counts, lock)
+        reserve = database.log.map { DiskReserve(database, $0) }
     }
 
-    var hasFile: Bool { lock != nil }
-
     // MARK: Disk reserve
+
+    /// nil: nothing is written to files that need it.
+    let reserve: DiskReserve?
+    /// The disk is full: what is written now may need the reserve.
+    var usesReserve: Bool { reserve.map { !$0.isWhole } ?? false }
 
     /// Bytes that accepted messages may still need: for each unsent message an outcome and a row of `attempt`, the index entries of
     /// unfolded rows, the pages of a deleted body, and what closing writes.
@@ -52,7 +56,9 @@ final class DiskSpace {
     /// indexes and the outcomes of the accepted messages will need. `more`: bytes that the open transaction will write to the log.
     func use(adding more: Int64) throws(QueueError) -> Int64 {
         let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
-        return try database.fileBytes(adding: more.addingClamped(more / 4)).addingClamped(unsent * Self.reservePerUnsent + foldReserve)
+        let (file, free) = try database.sizes()
+        return (file - free).addingClamped(database.log?.size(adding: more.addingClamped(more / 4)) ?? 0)
+            .addingClamped(unsent * Self.reservePerUnsent + foldReserve)
     }
 
     /// Returns the size of the database in bytes, and how much of it is free.
@@ -66,11 +72,47 @@ final class DiskSpace {
         return (file, min(sizes.free, file))
     }
 
-    var canVacuumInSteps: Bool { database.canVacuumInSteps && !isReadOnly }
+    // MARK: Free pages
 
-    /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction.
+    /// Whether free pages can be returned to the file system in steps. Stores of earlier versions cannot before a VACUUM.
+    private(set) var canVacuumInSteps = false
+
+    func readVacuumMode() throws(QueueError) {
+        guard database.log != nil else { return }
+        let statement = try database.statement("PRAGMA auto_vacuum")
+        canVacuumInSteps = try statement.first { () throws(QueueError) in statement.int(0) } == 2
+    }
+
+    /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction. The file becomes shorter with the
+    /// next checkpoint.
     func vacuumStep(pages: Int64) throws(QueueError) {
-        try database.vacuumStep(pages: pages)
+        try database.execute("PRAGMA incremental_vacuum(\(pages))")
         state.requireWrite()
+    }
+
+    /// In pages. Closing runs VACUUM when more than half of the file and more than `unused` pages are free. With more than `rest` pages in
+    /// use it would take longer than 20 ms, and the next session gives the space back in steps. A store that cannot do that may have more.
+    private static let (unused, rest, restWithoutSteps): (Int64, Int64, Int64) = (256, 256, 8192)
+
+    /// Returns free pages to the file system, if that is worthwhile. After a failure the file keeps them. Not inside a transaction.
+    /// A store that cannot vacuum in steps can do so afterwards. Returns true when the file was rewritten, with its indexes.
+    func vacuum() -> Bool {
+        guard !database.isInTransaction, !database.isPoisoned else { return false }
+        do throws(QueueError) {
+            let free = try database.freePages()
+            let used = try database.pageCount() - free
+            let most = canVacuumInSteps ? Self.rest : Self.restWithoutSteps
+            guard free > Self.unused, free > used, used <= most else { return false }
+            if !canVacuumInSteps { try database.execute("PRAGMA auto_vacuum=INCREMENTAL") }
+            // VACUUM attaches a temporary database.
+            sqlite3_limit(database.handle, SQLITE_LIMIT_ATTACHED, 1)
+            defer { sqlite3_limit(database.handle, SQLITE_LIMIT_ATTACHED, 0) }
+            try database.execute("VACUUM")
+            try readVacuumMode()
+            return true
+        } catch {
+            Log.warning("\(database.path): VACUUM failed: \(error.detail)")
+            return false
+        }
     }
 }

@@ -3,7 +3,7 @@ import Glibc
 
 /// Detects that the database or its log was removed or replaced, or that the database was modified from outside. SQLite does not check this:
 /// it continues to write to removed files, and overwrites the changes of others.
-struct FileWatch {
+final class FileWatch {
     private let path: String
     private let descriptor: Int32
     private var database: Known?
@@ -33,7 +33,7 @@ struct FileWatch {
     }
 
     /// Records the present files as the expected ones. After an error nothing is watched.
-    mutating func begin() throws(QueueError) {
+    func begin() throws(QueueError) {
         let known = Known(try Posix.status(descriptor, path))
         beginning = try fingerprint()
         log = try Posix.status(StorePath.log(of: path)).map(FileIdentity.init)
@@ -41,7 +41,7 @@ struct FileWatch {
     }
 
     /// Records the database after a change of this process.
-    mutating func record() {
+    func record() {
         guard database != nil else { return }
         beginning = nil
         do throws(QueueError) {
@@ -54,7 +54,7 @@ struct FileWatch {
     }
 
     /// Records the file's times after a change that kept its content.
-    mutating func recordTimes() {
+    func recordTimes() {
         guard database != nil else { return }
         do throws(QueueError) { database = Known(try Posix.status(descriptor, path)) } catch { Log.warning(error.detail) }
     }
@@ -65,7 +65,7 @@ struct FileWatch {
 
     /// Checks the open files, and once a second also their names. A file without a name was removed. `log`: the descriptor of the
     /// log.
-    mutating func check(log: Int32) throws(QueueError) {
+    func check(log: Int32) throws(QueueError) {
         guard let known = database else { return }
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
@@ -82,7 +82,7 @@ struct FileWatch {
     }
 
     /// Throws when a file was removed or replaced, or when the database was modified from outside.
-    mutating func check() throws(QueueError) {
+    func check() throws(QueueError) {
         guard let known = database else { return }
         guard let status = try Posix.status(path) else { throw removed(path) }
         let now = Known(status)

@@ -1,5 +1,3 @@
-import CSQLite
-
 /// The space of the log file. SQLite overwrites a log from its beginning after each checkpoint, and writing to existing blocks is faster
 /// than extending a file at each commit. Therefore the file is extended ahead of the commits and keeps its size after a checkpoint, up to
 /// `target` bytes. `close` removes it.
@@ -40,7 +38,7 @@ struct LogSpace {
     mutating func adopt(size: Int64) { (self.size, used) = (size, size) }
 
     /// Records a commit whose last frame ends at `end`, and extends the file when the next commits need it.
-    mutating func append(through end: Int64, _ file: LogFile) {
+    mutating func append(through end: Int64, _ file: OpenFile) {
         used = max(used, end)
         size = max(size, end)
         guard isKept, end >= Self.shortest, size < goal, size - end < Self.margin else { return }
@@ -51,14 +49,14 @@ struct LogSpace {
     }
 
     /// Records a transaction that was rolled back: SQLite may have written pages of it.
-    mutating func recordRollback(_ file: LogFile) {
+    mutating func recordRollback(_ file: OpenFile) {
         size = max(size, file.size ?? size)
         used = max(used, size)
     }
 
     /// Overwrites all text in the file, and shortens the file to `target`. The header must be invalid on disk before: the frames of a log
     /// with a valid header would be replayed after a crash, and only a part of them is left. Returns false when that failed.
-    mutating func clean(_ file: LogFile) -> Bool {
+    mutating func clean(_ file: OpenFile) -> Bool {
         if isTooLong {
             guard file.truncate(to: target) else { return false }
             size = target
@@ -73,48 +71,4 @@ struct LogSpace {
 
     /// Records that the file was truncated to zero bytes.
     mutating func reset() { (size, used) = (0, 0) }
-}
-
-/// The log file as SQLite has it open. Valid only while the connection's lock is held.
-struct LogFile {
-    private let file: UnsafeMutablePointer<sqlite3_file>
-    private let methods: UnsafePointer<sqlite3_io_methods>
-
-    /// SQLite writes less than 128 KiB at a time.
-    private static let zeros = [UInt8](repeating: 0, count: 1 << 16)
-
-    /// nil: SQLite has no log open.
-    init?(_ database: OpaquePointer) {
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        guard sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) == SQLITE_OK, let file,
-            let methods = file.pointee.pMethods
-        else { return nil }
-        (self.file, self.methods) = (file, methods)
-    }
-
-    /// nil: it cannot be read.
-    var size: Int64? {
-        var size: sqlite3_int64 = 0
-        guard let read = methods.pointee.xFileSize, read(file, &size) == SQLITE_OK else { return nil }
-        return size
-    }
-
-    /// Flushes the file. Returns SQLite's code.
-    func flush() -> Int32 { methods.pointee.xSync.map { $0(file, SQLITE_SYNC_NORMAL) } ?? SQLITE_IOERR }
-
-    func truncate(to size: Int64) -> Bool { methods.pointee.xTruncate.map { $0(file, size) == SQLITE_OK } ?? false }
-
-    /// Writes zeros to the file. Nothing of them stays in the buffer.
-    func writeZeros(at start: Int64, count: Int64) -> Bool {
-        guard let write = methods.pointee.xWrite else { return false }
-        var offset = start
-        while offset < start + count {
-            let length = min(Int64(Self.zeros.count), start + count - offset)
-            let code = Self.zeros.withUnsafeBytes { write(file, $0.baseAddress, Int32(length), offset) }
-            guard code == SQLITE_OK else { return false }
-            offset += length
-        }
-        // Asking for the size writes what is still buffered.
-        return size != nil
-    }
 }

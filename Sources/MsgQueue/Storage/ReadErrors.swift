@@ -30,28 +30,3 @@ extension Database {
         [SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER].compactMap { OpenFile(handle, $0) }
     }
 }
-
-/// A file that SQLite has open.
-private struct OpenFile {
-    private let file: UnsafeMutablePointer<sqlite3_file>
-    private let methods: UnsafePointer<sqlite3_io_methods>
-
-    init?(_ database: OpaquePointer, _ which: Int32) {
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        guard sqlite3_file_control(database, "main", which, &file) == SQLITE_OK, let file, let methods = file.pointee.pMethods else {
-            return nil
-        }
-        (self.file, self.methods) = (file, methods)
-    }
-
-    var lastError: Int32? {
-        var code: Int32 = 0
-        guard let control = methods.pointee.xFileControl, control(file, SQLITE_FCNTL_LAST_ERRNO, &code) == SQLITE_OK else { return nil }
-        return code == 0 ? nil : code
-    }
-
-    func readBeyondEnd() {
-        var byte: UInt8 = 0
-        _ = methods.pointee.xRead?(file, &byte, 1, 1 << 50)
-    }
-}

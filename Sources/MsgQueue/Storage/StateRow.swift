@@ -96,7 +96,7 @@ final class StateRow {
             row.totals = Counts()
             if nextSequence > row.sequenceCeiling { try reserveSequences() }
         }
-        if isFirst || database.isLogFresh, hasFile {
+        if hasFile, isFirst || database.log?.isFresh ?? true {
             row.logBase = onDisk.generation
             // The side record contains the first one already.
             row.generation = isFirst ? firstGeneration : Int64.random(in: 1...Int64.max)

@@ -69,7 +69,7 @@ final class Statement {
 
     /// Runs a statement that changes the database. `database.changes` is then the number of changed rows.
     func run() throws(QueueError) {
-        do throws(QueueError) { try database.prepareChange() } catch {
+        do throws(QueueError) { try database.log?.prepareChange() } catch {
             reset()
             throw error
         }

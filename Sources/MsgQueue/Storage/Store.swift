@@ -47,11 +47,10 @@ package final class Store {
     convenience init(path: String, options: Options, _ layout: Layout) throws(QueueError) {
         let opening = try StoreOpening(path, options, layout)
         self.init(over: opening.database, opening.lock, opening.boot, loss: opening.survey.loss, options)
-        if !options.readOnly {
-            // Unowned: the log has the database.
-            database.prepareLog = { [unowned log] () throws(QueueError) in try log.prepare() }
-        }
+        // Unowned: the store's log has the database.
+        database.log?.prepare = { [unowned log] () throws(QueueError) in try log.prepare() }
         do throws(QueueError) {
+            try space.readVacuumMode()
             try start(opening.survey, layout, folded: opening.folded)
             try openFeed(options)
         } catch {
@@ -88,7 +87,7 @@ package final class Store {
         failures = FailureIndex(database, attempts, repairs)
         counts = ConversationCounts(database, state, times, history, failures, unsentSums, running, repairs)
         isReadOnly = options?.readOnly ?? true
-        space = DiskSpace(database, state, counts, lock, isReadOnly: isReadOnly)
+        space = DiskSpace(database, state, counts, lock)
         log = StoreLog(database, state, space, path: lock?.path ?? database.path)
         insertion = MessageInsertion(database, state, times, history, counts, unsentSums)
         messages = MessageTable(insertion, attempts, failures, recentIDs, log, running, repairs)
@@ -154,7 +153,7 @@ package final class Store {
         } else if durable {
             log.noteFlushed()
         }
-        if database.isLogOverdue { log.checkpoint() }
+        if log.isOverdue { log.checkpoint() }
     }
 
     package func rollback() {
@@ -184,7 +183,7 @@ package final class Store {
         guard !isInTransaction else { return try counts.fold() }
         do throws(QueueError) { try foldAlone() } catch {
             // The log may have no space to grow. After a checkpoint it is reused from its start.
-            guard error.isFull, !database.isLogFresh, log.checkpoint() else { throw error }
+            guard error.isFull, log.freeSpace(usingReserve: false) else { throw error }
             try foldAlone()
         }
     }
@@ -216,7 +215,7 @@ package final class Store {
         database.close()
         if isClosed, lock != nil { log.remove() }
         lock?.release()
-        return database.lossOfFiles
+        return database.log?.lossOfFiles
     }
 
     /// Ends the simulated process of a store in memory.
@@ -225,7 +224,7 @@ package final class Store {
 
     /// Compares the names of the files before the close writes to them.
     private func checkFiles() {
-        do throws(QueueError) { try database.checkFiles(thoroughly: true) } catch { Log.error(error.detail) }
+        do throws(QueueError) { try database.log?.checkFiles(thoroughly: true) } catch { Log.error(error.detail) }
     }
 
     /// Flushes the log, which is kept because the store could not be closed cleanly.
@@ -237,7 +236,7 @@ package final class Store {
     private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
         guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || log.isBegun else { return true }
-        let isVacuumed = compacts && database.vacuum()
+        let isVacuumed = compacts && space.vacuum()
         for _ in 0..<3 {
             do throws(QueueError) {
                 try begin()
@@ -247,11 +246,11 @@ package final class Store {
                 if isVacuumed { try counts.rebuild() }
                 state.close(counts.totals)
                 try commit(durable: true)
-                guard database.checkpoint() else {
+                guard database.log?.checkpoint() ?? false else {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }
-                database.endReserve(keeping: space.reserveOfClosed)
+                space.reserve?.end(keeping: space.reserveOfClosed)
                 return true
             } catch {
                 // The next open counts the messages again, which only takes time.

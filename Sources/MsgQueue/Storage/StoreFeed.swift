@@ -24,7 +24,7 @@ extension Store {
     /// Writes the changes that the transaction has noted.
     func writeFeed() throws(QueueError) {
         if endsFeed, database.hasChanges { try ChangeFeed.end(in: database) }
-        try insertion.feed?.write { () throws(QueueError) in try space.use(adding: 0) }
+        try insertion.feed?.write(usesReserve: space.usesReserve) { () throws(QueueError) in try space.use(adding: 0) }
     }
 
     /// Makes durable what an earlier process has written to a store that is only read: after a crash, the end of the log may be in memory only.

@@ -44,31 +44,32 @@ final class StoreLog {
     }
 
     private func prepareSideRecord() throws(QueueError) {
+        guard let log = database.log else { return }
         // A checkpoint writes the record, which has failed.
-        guard !side.isOpen else { return try side.write(record(frames: Int64(database.logFrames)), durable: true) }
+        guard !side.isOpen else { return try side.write(record(of: log), durable: true) }
         try side.open()
         do throws(QueueError) {
-            var first = record(frames: Int64(database.logFrames))
-            if database.isLogFresh { (first.generation, first.base) = (state.firstGeneration, state.onDisk.generation) }
+            var first = record(of: log)
+            if log.isFresh { (first.generation, first.base) = (state.firstGeneration, state.onDisk.generation) }
             // A new file beside a new log may be empty after a power failure (`LostTail`).
-            try side.write(first, durable: !side.isNew || !database.isLogFresh)
-            try database.watchFiles()
+            try side.write(first, durable: !side.isNew || !log.isFresh)
+            try log.watchFiles()
         } catch {
             side.undoOpen()
             throw error
         }
     }
 
-    private func record(frames: Int64) -> SideRecord {
+    private func record(of log: WriteAheadLog) -> SideRecord {
         SideRecord(
-            generation: state.row.generation, base: state.row.logBase, salts: database.logSalts, frames: frames,
+            generation: state.row.generation, base: state.row.logBase, salts: log.salts, frames: Int64(log.frames),
             lastSequence: state.lastSequence)
     }
 
     /// Writes the durable length of the log to the side record.
     func noteFlushed() {
-        guard !space.isReadOnly, !database.isPoisoned, !database.isLogFresh else { return }
-        do throws(QueueError) { try side.write(record(frames: Int64(database.logFrames)), durable: false) } catch {
+        guard let log = database.log, !database.isPoisoned, !log.isFresh else { return }
+        do throws(QueueError) { try side.write(record(of: log), durable: false) } catch {
             // Without the record, only a loss of the log's end would not be detected.
             Log.warning(error.detail)
         }
@@ -77,39 +78,39 @@ final class StoreLog {
     /// Runs a checkpoint. Returns true when the log is no longer needed. After a failure the log is kept; nothing is lost.
     @discardableResult
     func checkpoint() -> Bool {
-        guard !database.isLogFresh else { return true }
-        guard copyLog() else { return false }
+        guard let log = database.log, !log.isFresh else { return true }
+        guard copy(log) else { return false }
         if hasRemovedText {
-            if cleanLog() { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
-        } else if database.isLogTooLong, !cleanLog() {
+            if clean(log) { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
+        } else if log.space.isTooLong, !clean(log) {
             // After a large batch most of the log's space is released.
             Log.warning("\(path): the log could not be shortened")
         }
-        database.adaptReserve(keeping: space.neededReserve, exactly: false)
+        space.reserve?.adapt(keeping: space.neededReserve, exactly: false)
         return true
     }
 
     /// Runs a checkpoint and removes everything from the log with `remove`. Returns false when either failed.
-    private func emptyLog(_ remove: () -> Bool) -> Bool {
-        guard database.isLogFresh || copyLog(), remove() else { return false }
-        database.adaptReserve(keeping: space.neededReserve, exactly: true)
+    private func empty(_ log: WriteAheadLog, _ remove: (WriteAheadLog) -> Bool) -> Bool {
+        guard log.isFresh || copy(log), remove(log) else { return false }
+        space.reserve?.adapt(keeping: space.neededReserve, exactly: true)
         return true
     }
 
     /// Runs a checkpoint and prepares the next log, so that the next change need not.
-    private func copyLog() -> Bool {
-        guard database.checkpoint() else { return false }
-        _ = isLogPrepared()
+    private func copy(_ log: WriteAheadLog) -> Bool {
+        guard log.checkpoint() else { return false }
+        _ = isPrepared(log)
         return true
     }
 
     /// Overwrites the text in a checkpointed log.
-    private func cleanLog() -> Bool { isLogPrepared() && database.cleanLog() }
+    private func clean(_ log: WriteAheadLog) -> Bool { isPrepared(log) && log.clean() }
 
     /// Whether the log may be overwritten, after another attempt to prepare that.
-    private func isLogPrepared() -> Bool {
+    private func isPrepared(_ log: WriteAheadLog) -> Bool {
         do throws(QueueError) {
-            try database.prepareChange()
+            try log.prepareChange()
             return true
         } catch {
             Log.warning(error.detail)
@@ -118,24 +119,24 @@ final class StoreLog {
     }
 
     /// Whether a commit is not durable yet.
-    var needsFlush: Bool { database.needsFlush }
+    var needsFlush: Bool { database.log?.needsFlush ?? false }
 
     /// The number of successful flushes. What was committed before the last one is durable.
-    var flushes: Int { database.flushes }
+    var flushes: Int { database.log?.flushes ?? 0 }
 
     /// Makes all commits durable.
     func flush() throws(QueueError) {
-        guard needsFlush, !database.isInTransaction else { return }
-        try database.flush()
+        guard let log = database.log, log.needsFlush, !database.isInTransaction else { return }
+        try log.flush()
         noteFlushed()
     }
 
     /// Removes deleted text from the log and the file as well.
     func scrub() {
         // A store in memory has no log.
-        guard space.hasFile else { return hasRemovedText = false }
+        guard let log = database.log else { return hasRemovedText = false }
         // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
-        guard emptyLog({ state.isMarked ? cleanLog() : database.truncateLog() }) else {
+        guard empty(log, { state.isMarked ? clean($0) : $0.truncate() }) else {
             // The next checkpoint tries again.
             hasRemovedText = true
             return Log.warning("\(path): deleted text is still in the log")
@@ -146,12 +147,12 @@ final class StoreLog {
     /// Marks the database file as in use without a checkpoint, after which the next change would start the log again, with two flushes. The
     /// rest of the row stays as it was: the log was started for it. Returns false when a checkpoint must do it.
     func markFile() -> Bool {
-        guard let statePage, !database.isLogOverdue else { return false }
+        guard let log = database.log, let statePage, !log.isOverdue else { return false }
         do throws(QueueError) {
-            if needsFlush { try database.flush() }
-            guard try database.rewritePage(statePage, StoreState.markingOpen) else { return false }
+            if log.needsFlush { try log.flush() }
+            guard try log.rewritePage(statePage, StoreState.markingOpen) else { return false }
             noteFlushed()
-            database.beginReserve(keeping: space.neededReserve)
+            space.reserve?.begin(keeping: space.neededReserve)
             return true
         } catch {
             Log.warning("\(path): \(error.detail)")
@@ -160,16 +161,18 @@ final class StoreLog {
     }
 
     /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
-    var isLong: Bool { database.isLogLong }
+    var isLong: Bool { database.log?.isLong ?? false }
+    /// Whether a checkpoint cannot wait for the timer thread.
+    var isOverdue: Bool { database.log?.isOverdue ?? false }
 
     // MARK: Disk space
 
     /// Reserves disk space for messages that need so many bytes (`space(for:)`) and for sending them. Throws when the disk is full.
     func reserveSpace(for wanted: Int64) throws(QueueError) {
-        guard !space.isReadOnly else { return }
-        do throws(QueueError) { try database.reserveSpace(for: wanted, keeping: space.neededReserve) } catch {
+        guard let reserve = space.reserve else { return }
+        do throws(QueueError) { try reserve.reserve(for: wanted, keeping: space.neededReserve) } catch {
             guard error.isFull, !database.isInTransaction, checkpoint() else { throw error }
-            try database.reserveSpace(for: wanted, keeping: space.neededReserve)
+            try reserve.reserve(for: wanted, keeping: space.neededReserve)
         }
     }
 
@@ -177,9 +180,8 @@ final class StoreLog {
     /// Returns false when nothing can be freed.
     func freeSpace(usingReserve mayRelease: Bool = true) -> Bool {
         guard !database.isInTransaction, !database.isPoisoned else { return false }
-        let hadLog = !database.isLogFresh
-        if hadLog, checkpoint() { return true }
-        guard mayRelease, database.releaseReserve() else { return false }
+        if let log = database.log, !log.isFresh, checkpoint() { return true }
+        guard mayRelease, space.reserve?.release() ?? false else { return false }
         Log.warning("\(path): the disk is full; using the space reserved for sending and deleting")
         return true
     }

@@ -139,11 +139,11 @@ struct StoreOpening {
             }
         }
         let database = try Database(lock: lock, isLogNew: !survey.hasLog, lengthLimit: Store.lengthLimit)
-        do throws(QueueError) { try database.limitLog(to: limit) } catch {
+        do throws(QueueError) { try database.log?.limit(to: limit) } catch {
             database.close()
             throw error
         }
-        database.adoptLog(frames: survey.logFrames)
+        database.log?.adopt(frames: survey.logFrames)
         return database
     }
 }

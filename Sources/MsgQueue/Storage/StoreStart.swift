@@ -5,7 +5,7 @@ extension Store {
         // Also for the commit of an upgrade.
         state.adopt(survey.state, isUnchecked: survey.needsCheck)
         if survey.logFrames > 0, !isReadOnly {
-            try database.prepareChange()
+            try database.log?.prepareChange()
             if !log.checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
         try upgrade(survey, to: layout)

@@ -165,7 +165,7 @@ struct WriteBuffer {
 
 /// The flushes of the log: those that SQLite asks for, without the ones that make nothing durable.
 ///
-/// SQLite would flush the directory with the first one, and ignore an error. `Database.watchFiles` has done it before.
+/// SQLite would flush the directory with the first one, and ignore an error. `WriteAheadLog.watchFiles` has done it before.
 struct LogFlush {
     /// Of the log, open for writing; borrowed.
     private let descriptor: Int32

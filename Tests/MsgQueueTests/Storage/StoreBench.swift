@@ -45,6 +45,9 @@ final class StoreBench {
         }
     }
 
+    /// The number of frames of the log that are not checkpointed.
+    var logFrames: Int32 { store.database.log?.frames ?? 0 }
+
     /// Closes the store, or leaves it as a crash does, and opens it again.
     func reopen(clean: Bool = true) throws {
         close(clean: clean)
