@@ -19,8 +19,7 @@ private struct ChangesHeader {
 public func msgq_changes(
     _ queue: OpaquePointer!, _ after: UnsafePointer<CChar>!, _ limit: UInt32, _ out: UnsafeMutablePointer<OpaquePointer?>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         let token = try after.map { pointer throws(QueueError) in try ChangeToken(text: try text(pointer, "after")) }
         let page = try engine.changes(after: token, limit: limit == 0 ? 50 : Int(limit))

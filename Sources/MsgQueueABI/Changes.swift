@@ -41,6 +41,6 @@ private func readChange(_ pointer: UnsafePointer<msgq_draft>, takesTime: Bool) t
     return MessageChange(
         body: try bytes(given.body, given.body_size),
         metadata: given.metadata == nil && given.metadata_count == 0 ? nil : try metadata(of: given),
-        time: given.time_ms, id: try given.id.map { pointer throws(QueueError) in try name(pointer, "id") },
+        time: given.time_ms, id: try nameIfGiven(given.id, "id"),
         conversation: try given.conversation.map { pointer throws(QueueError) in Name(try name(pointer, "conversation")) })
 }

@@ -12,8 +12,7 @@ public func msgq_set_connectivity(
 public func msgq_set_connectivity_reason(
     _ queue: OpaquePointer!, _ connectivity: msgq_connectivity, _ link: msgq_link, _ metered: Bool, _ reason: UnsafePointer<CChar>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let reason = try reason.map { pointer throws(QueueError) in try text(pointer, "reason") }
         try engine.setNetwork(
             Network(
@@ -34,8 +33,7 @@ public func msgq_monitor_stop(_ queue: OpaquePointer!) -> msgq_result {
 
 @_cdecl("msgq_set_lifecycle") @implementation
 public func msgq_set_lifecycle(_ queue: OpaquePointer!, _ lifecycle: msgq_lifecycle) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         guard lifecycle == MSGQ_LIFECYCLE_FOREGROUND || lifecycle == MSGQ_LIFECYCLE_BACKGROUND else {
             throw QueueError(.invalid, "invalid lifecycle: \(shown(lifecycle.rawValue))")
         }

@@ -3,8 +3,7 @@ import MsgQueue
 
 @_cdecl("msgq_control_start") @implementation
 public func msgq_control_start(_ queue: OpaquePointer!, _ path: UnsafePointer<CChar>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let path = try path.map { pointer throws(QueueError) in try text(pointer, "path") }
         try engine.startControl(path: path)
     }

@@ -42,7 +42,7 @@ public func msgq_banner(
 ) -> msgq_result {
     give(out) { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        return try engine.banner(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
+        return try engine.banner(try nameIfGiven(conversation, "conversation"))
     }
 }
 

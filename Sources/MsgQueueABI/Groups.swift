@@ -8,8 +8,7 @@ private let groupsMark: UInt64 = 0x6d73_6771_6772_6f75
 public func msgq_failure_groups(
     _ queue: OpaquePointer!, _ limit: UInt32, _ out: UnsafeMutablePointer<OpaquePointer?>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         let groups = try engine.failureGroups(limit: limit == 0 ? 50 : Int(limit))
         let memory = try Block.make { block in
@@ -40,8 +39,7 @@ public func msgq_failure_groups_free(_ page: OpaquePointer!) { ArrayHeader.relea
 
 @_cdecl("msgq_count_waiting") @implementation
 public func msgq_count_waiting(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq_waiting>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         try Structs.check(out, msgq_waiting.self, "msgq_waiting")
         let waiting = try engine.waiting()

@@ -19,8 +19,7 @@ private struct HandOverHeader {
 public func msgq_handed_over(
     _ queue: OpaquePointer!, _ source: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         let list = try HandOverCalls(engine).handedOver(by: try name(try require(source, "source"), "source"))
         let memory = try Block.make { block in
@@ -85,10 +84,9 @@ public func msgq_hand_over_done(_ queue: OpaquePointer!, _ list: OpaquePointer!)
 public func msgq_hand_over_forget(
     _ queue: OpaquePointer!, _ source: UnsafePointer<CChar>!, _ id: UnsafePointer<CChar>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let source = try name(try require(source, "source"), "source")
-        try HandOverCalls(engine).forget(source, id: try id.map { pointer throws(QueueError) in try name(pointer, "id") })
+        try HandOverCalls(engine).forget(source, id: try nameIfGiven(id, "id"))
     }
 }
 

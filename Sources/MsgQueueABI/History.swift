@@ -6,8 +6,7 @@ import MsgQueue
 public func msgq_record(
     _ queue: OpaquePointer!, _ draft: UnsafePointer<msgq_draft>!, _ sender: UnsafePointer<CChar>!, _ id_out: UnsafeMutablePointer<CChar>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let draft = try read(try require(draft, "draft"), isSent: false)
         let id = try engine.record(draft, sender: try name(try require(sender, "sender"), "sender"))
         if let id_out { write(id, to: id_out) }
@@ -20,8 +19,7 @@ private let conversationsMark: UInt64 = 0x6d73_6771_636f_6e76
 public func msgq_conversations(
     _ queue: OpaquePointer!, _ before: UInt64, _ limit: UInt32, _ out: UnsafeMutablePointer<OpaquePointer?>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         // No sequence is larger than an Int64.
         try write(try engine.conversations(before: Int64(clamping: before), limit: limit == 0 ? 50 : Int(limit)), to: out)
@@ -32,8 +30,7 @@ public func msgq_conversations(
 public func msgq_conversations_by_time(
     _ queue: OpaquePointer!, _ before_time_ms: Int64, _ before: UInt64, _ limit: UInt32, _ out: UnsafeMutablePointer<OpaquePointer?>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         let place = before_time_ms == 0 && before == 0 ? nil : TimePlace(before_time_ms, Int64(clamping: before))
         try write(try engine.conversationsByTime(before: place, limit: limit == 0 ? 50 : Int(limit)), to: out)
@@ -44,8 +41,7 @@ public func msgq_conversations_by_time(
 public func msgq_get_conversation(
     _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let name = try name(try require(conversation, "conversation"), "conversation")
         let out = try require(out, "out")
         try write([try engine.conversation(name)], to: out)
@@ -74,10 +70,9 @@ private func write(_ page: [Conversation], to out: UnsafeMutablePointer<OpaquePo
 public func msgq_set_title(
     _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ title: UnsafePointer<CChar>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let conversation = try name(try require(conversation, "conversation"), "conversation")
-        try engine.setTitle(try title.map { pointer throws(QueueError) in try name(pointer, "title") } ?? "", of: conversation)
+        try engine.setTitle(try nameIfGiven(title, "title") ?? "", of: conversation)
     }
 }
 
@@ -139,8 +134,7 @@ func copy<Field>(_ text: String, to field: inout Field) {
 
 @_cdecl("msgq_stats") @implementation
 public func msgq_stats(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq_statistics>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         try Structs.check(out, msgq_statistics.self, "msgq_statistics")
         let (statistics, _) = try engine.statistics()
@@ -174,8 +168,7 @@ private let minutesMark: UInt64 = 0x6d73_6771_6d69_6e73
 
 @_cdecl("msgq_minutes") @implementation
 public func msgq_minutes(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<OpaquePointer?>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         let minutes = try engine.minutes()
         let memory = try Block.make { block in
@@ -257,18 +250,12 @@ public func msgq_text_free(_ text: UnsafeMutablePointer<CChar>!) { free(text) }
 
 @_cdecl("msgq_pause") @implementation
 public func msgq_pause(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try engine.pause(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
-    }
+    status(queue) { engine throws(QueueError) in try engine.pause(try nameIfGiven(conversation, "conversation")) }
 }
 
 @_cdecl("msgq_resume") @implementation
 public func msgq_resume(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try engine.resume(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
-    }
+    status(queue) { engine throws(QueueError) in try engine.resume(try nameIfGiven(conversation, "conversation")) }
 }
 
 @_cdecl("msgq_withdraw_prompt") @implementation

@@ -6,8 +6,7 @@ public func msgq_record_batch(
     _ queue: OpaquePointer!, _ drafts: UnsafePointer<msgq_draft>!, _ senders: UnsafePointer<UnsafePointer<CChar>?>!, _ count: Int,
     _ results: UnsafeMutablePointer<msgq_result>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         try check(count: count)
         guard count > 0 else { return }
         let drafts = try batch(drafts, count) { index, pointer throws(QueueError) in
@@ -24,8 +23,7 @@ public func msgq_mark_batch(
     _ queue: OpaquePointer!, _ ids: UnsafePointer<UnsafePointer<CChar>?>!, _ count: Int, _ status: msgq_status,
     _ results: UnsafeMutablePointer<msgq_result>!
 ) -> msgq_result {
-    MsgQueueABI.status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    MsgQueueABI.status(queue) { engine throws(QueueError) in
         try check(count: count)
         let receipt: MessageStatus = try choice(status.rawValue, "status")
         var texts: [String] = []

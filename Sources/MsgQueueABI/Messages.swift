@@ -8,8 +8,7 @@ import MsgQueue
 public func msgq_enqueue(
     _ queue: OpaquePointer!, _ draft: UnsafePointer<msgq_draft>!, _ id_out: UnsafeMutablePointer<CChar>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let draft = try read(try require(draft, "draft"))
         try write(try engine.enqueue(DraftBatch(draft)), to: id_out.map { UnsafeMutableRawPointer($0) })
     }
@@ -21,8 +20,7 @@ public func msgq_enqueue(
 public func enqueueBatch(
     _ queue: OpaquePointer!, _ drafts: UnsafePointer<msgq_draft>!, _ count: Int, _ ids_out: UnsafeMutableRawPointer!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         try check(count: count)
         guard count > 0 else { return }
         try write(try engine.enqueue(try batch(drafts, count) { _, draft throws(QueueError) in try read(draft) }), to: ids_out)
@@ -67,8 +65,7 @@ public func enqueueBodies(
     _ queue: OpaquePointer!, _ draft: UnsafePointer<msgq_draft>!, _ bodies: UnsafeRawPointer!, _ bodies_size: Int,
     _ sizes: UnsafePointer<Int>!, _ count: Int, _ ids_out: UnsafeMutableRawPointer!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         try check(count: count)
         let common = try read(try require(draft, "draft"))
         guard common.body.isEmpty else { throw QueueError(.invalid, "the draft of several bodies must have no body of its own") }
@@ -100,11 +97,11 @@ private let draftMinimum = MemoryLayout<msgq_draft>.offset(of: \.metadata)
 func read(_ pointer: UnsafePointer<msgq_draft>, isSent: Bool = true) throws(QueueError) -> BorrowedDraft {
     let given = try readFields(pointer)
     var draft = BorrowedDraft(
-        id: try given.id.map { pointer throws(QueueError) in try name(pointer, "id") },
-        conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") } ?? ""),
+        id: try nameIfGiven(given.id, "id"),
+        conversation: Name(try nameIfGiven(given.conversation, "conversation") ?? ""),
         body: try bytes(given.body, given.body_size), metadata: try metadata(of: given), notBefore: isSent ? given.not_before_ms : 0,
         expiresAt: isSent ? given.expires_at_ms : 0, unmeteredOnly: isSent && given.unmetered_only,
-        replaceKey: try (isSent ? given.replace_key : nil).map { pointer throws(QueueError) in try name(pointer, "replace_key") },
+        replaceKey: try nameIfGiven(isSent ? given.replace_key : nil, "replace_key"),
         priority: isSent ? given.priority : 0, time: given.time_ms)
     if isSent { (draft.delay, draft.expiry) = (given.delay_ms, given.expiry_ms) }
     return draft
@@ -151,10 +148,7 @@ func write(_ id: String, to out: UnsafeMutablePointer<CChar>) {
 func status(
     _ queue: OpaquePointer?, _ id: UnsafePointer<CChar>?, _ body: (Engine, String) throws(QueueError) -> Void
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try body(engine, try name(try require(id, "id"), "id"))
-    }
+    status(queue) { engine throws(QueueError) in try body(engine, try name(try require(id, "id"), "id")) }
 }
 
 @_cdecl("msgq_get") @implementation
@@ -203,8 +197,7 @@ private let listMark: UInt64 = 0x6d73_6771_6c69_7374
 public func msgq_list(
     _ queue: OpaquePointer!, _ filter: UnsafePointer<msgq_filter>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         let page = try engine.list(try filter.map { pointer throws(QueueError) in try read(pointer) } ?? Filter())
         let memory = try Block.make { block in
@@ -224,7 +217,7 @@ private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> F
         throw QueueError(.invalid, "invalid order: \(Int32(bitPattern: given.order.rawValue))")
     }
     var filter = Filter(
-        conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") },
+        conversation: try nameIfGiven(given.conversation, "conversation"),
         statuses: given.statuses == 0 ? .unsent : StatusSet(rawValue: given.statuses), after: after,
         limit: given.limit == 0 ? 50 : Int(given.limit), newestFirst: given.newest_first, withoutBodies: given.without_bodies,
         order: order, afterTime: given.after_time_ms, withReasons: given.with_reasons)
@@ -255,11 +248,10 @@ public func msgq_list_free(_ list: OpaquePointer!) { ArrayHeader.release(list, l
 public func msgq_count(
     _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<msgq_counts>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         try Structs.check(out, msgq_counts.self, "msgq_counts")
-        let counts = try engine.counts(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
+        let counts = try engine.counts(try nameIfGiven(conversation, "conversation"))
         Structs.write(msgq_counts(counts), to: out)
     }
 }
@@ -276,20 +268,15 @@ extension msgq_counts {
 
 @_cdecl("msgq_clear") @implementation
 public func msgq_clear(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try engine.clear(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
-    }
+    status(queue) { engine throws(QueueError) in try engine.clear(try nameIfGiven(conversation, "conversation")) }
 }
 
 @_cdecl("msgq_delete_conversation") @implementation
 public func msgq_delete_conversation(
     _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ count: UnsafeMutablePointer<UInt64>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        let deleted = try engine.deleteConversation(try name(try require(conversation, "conversation"), "conversation"))
-        if let count { count.pointee = UInt64(clamping: deleted) }
+    status(queue, count) { engine throws(QueueError) in
+        try engine.deleteConversation(try name(try require(conversation, "conversation"), "conversation"))
     }
 }
 
@@ -297,30 +284,19 @@ public func msgq_delete_conversation(
 public func msgq_clear_failed(
     _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ count: UnsafeMutablePointer<UInt64>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        let deleted = try engine.clearFailed(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
-        if let count { count.pointee = UInt64(clamping: deleted) }
-    }
+    status(queue, count) { engine throws(QueueError) in try engine.clearFailed(try nameIfGiven(conversation, "conversation")) }
 }
 
 @_cdecl("msgq_clear_failed_by") @implementation
 public func msgq_clear_failed_by(
     _ queue: OpaquePointer!, _ filter: UnsafePointer<msgq_filter>!, _ count: UnsafeMutablePointer<UInt64>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        let deleted = try engine.clearFailed(try readFailed(filter))
-        if let count { count.pointee = UInt64(clamping: deleted) }
-    }
+    status(queue, count) { engine throws(QueueError) in try engine.clearFailed(try readFailed(filter)) }
 }
 
 @_cdecl("msgq_backup") @implementation
 public func msgq_backup(_ queue: OpaquePointer!, _ path: UnsafePointer<CChar>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try LongReads(engine).backup(to: try text(try require(path, "path"), "path"))
-    }
+    status(queue) { engine throws(QueueError) in try LongReads(engine).backup(to: try text(try require(path, "path"), "path")) }
 }
 
 // MARK: Attempts

@@ -91,10 +91,7 @@ private func known(receipt number: Int64) -> MessageStatus? {
 
 @_cdecl("msgq_complete") @implementation
 public func msgq_complete(_ queue: OpaquePointer!, _ token: UInt64, _ outcome: UnsafePointer<msgq_outcome>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try engine.complete(token, try read(try require(outcome, "outcome")))
-    }
+    status(queue) { engine throws(QueueError) in try engine.complete(token, try read(try require(outcome, "outcome"))) }
 }
 
 @_cdecl("msgq_complete_batch") @implementation
@@ -102,8 +99,7 @@ public func msgq_complete_batch(
     _ queue: OpaquePointer!, _ tokens: UnsafePointer<UInt64>!, _ outcomes: UnsafePointer<msgq_outcome>!, _ count: Int,
     _ results: UnsafeMutablePointer<msgq_result>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         try check(count: count)
         guard count > 0 else { return }
         let tokens = try require(tokens, "tokens")
@@ -139,15 +135,12 @@ private func read(_ pointer: UnsafePointer<msgq_outcome>) throws(QueueError) -> 
 public func msgq_drain(
     _ queue: OpaquePointer!, _ options: UnsafePointer<msgq_drain_options>!, _ out: UnsafeMutablePointer<msgq_report>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         if let out { try Structs.check(out, msgq_report.self, "msgq_report") }
-        let given = try options.map { pointer throws(QueueError) in
-            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions, flags: [\.include_failed])
-        }
+        let given = try read(options)
         let report = try engine.drainAndWait(
-            try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1),
-            includesFailed: given?.include_failed ?? false)
+            try nameIfGiven(given.conversation, "conversation"), batch: Int(given.batch), timeout: timeout(given.timeout_ms),
+            includesFailed: given.include_failed)
         if let out { Structs.write(msgq_report(report), to: out) }
         guard report.stop != .timeout else { throw QueueError(.timeout, "the drain timed out; its report contains what was done") }
     }
@@ -158,14 +151,11 @@ public func msgq_drain_async(
     _ queue: OpaquePointer!, _ options: UnsafePointer<msgq_drain_options>!, _ done: msgq_drained_fn!, _ context: UnsafeMutableRawPointer!
 ) -> msgq_result {
     let host = HostContext(pointer: context, release: nil)
-    return status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        let given = try options.map { pointer throws(QueueError) in
-            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions, flags: [\.include_failed])
-        }
+    return status(queue) { engine throws(QueueError) in
+        let given = try read(options)
         try engine.drain(
-            try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1),
-            includesFailed: given?.include_failed ?? false
+            try nameIfGiven(given.conversation, "conversation"), batch: Int(given.batch), timeout: timeout(given.timeout_ms),
+            includesFailed: given.include_failed
         ) { result in
             guard let done, case .success(let report) = result else { return }
             var finished = msgq_report(report)
@@ -174,32 +164,23 @@ public func msgq_drain_async(
     }
 }
 
-/// The conversation to drain; nil: all.
-private func scope(_ options: msgq_drain_options?) throws(QueueError) -> String? {
-    try options?.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") }
+private func read(_ options: UnsafePointer<msgq_drain_options>?) throws(QueueError) -> msgq_drain_options {
+    guard let options else { return defaultDrainOptions }
+    return try Structs.read(options, "msgq_drain_options", over: defaultDrainOptions, flags: [\.include_failed])
 }
 
 @_cdecl("msgq_retry_all") @implementation
 public func msgq_retry_all(
     _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ count: UnsafeMutablePointer<UInt64>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        let scope = try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") }
-        let put = try engine.retryAll(scope)
-        if let count { count.pointee = UInt64(clamping: put) }
-    }
+    status(queue, count) { engine throws(QueueError) in try engine.retryAll(try nameIfGiven(conversation, "conversation")) }
 }
 
 @_cdecl("msgq_retry_all_by") @implementation
 public func msgq_retry_all_by(
     _ queue: OpaquePointer!, _ filter: UnsafePointer<msgq_filter>!, _ count: UnsafeMutablePointer<UInt64>!
 ) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        let put = try engine.retryAll(try readFailed(filter))
-        if let count { count.pointee = UInt64(clamping: put) }
-    }
+    status(queue, count) { engine throws(QueueError) in try engine.retryAll(try readFailed(filter)) }
 }
 
 extension msgq_report {

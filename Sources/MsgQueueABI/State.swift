@@ -3,8 +3,7 @@ import MsgQueue
 
 @_cdecl("msgq_get_state") @implementation
 public func msgq_get_state(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq_state>!) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
+    status(queue) { engine throws(QueueError) in
         let out = try require(out, "out")
         try Structs.check(out, msgq_state.self, "msgq_state")
         Structs.write(msgq_state(try engine.state()), to: out)

@@ -15,6 +15,21 @@ func status(_ body: () throws(QueueError) -> Void) -> msgq_result {
     }
 }
 
+/// Runs a call of a queue.
+func status(_ queue: OpaquePointer?, _ body: (Engine) throws(QueueError) -> Void) -> msgq_result {
+    status { () throws(QueueError) in try body(try Handles.engine(queue)) }
+}
+
+/// Runs a call that returns a number, which `count` (NULL: nothing) gets.
+func status(
+    _ queue: OpaquePointer?, _ count: UnsafeMutablePointer<UInt64>?, _ body: (Engine) throws(QueueError) -> some BinaryInteger
+) -> msgq_result {
+    status(queue) { engine throws(QueueError) in
+        let number = try body(engine)
+        if let count { count.pointee = UInt64(clamping: number) }
+    }
+}
+
 /// Throws if the pointer is NULL.
 func require<T>(_ pointer: T?, _ name: StaticString) throws(QueueError) -> T {
     guard let pointer else { throw QueueError(.invalid, "\(name) is NULL") }
@@ -33,6 +48,11 @@ func name(_ pointer: UnsafePointer<CChar>, _ name: StaticString) throws(QueueErr
         throw QueueError(.invalid, "\(name) has more than \(MSGQ_ID_SIZE - 1) bytes")
     }
     return try text(pointer, name)
+}
+
+/// Returns nil for NULL.
+func nameIfGiven(_ pointer: UnsafePointer<CChar>?, _ name: StaticString) throws(QueueError) -> String? {
+    try pointer.map { pointer throws(QueueError) in try MsgQueueABI.name(pointer, name) }
 }
 
 /// Converts a timeout of C, where a negative number means none.
