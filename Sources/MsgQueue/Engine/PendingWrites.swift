@@ -246,28 +246,25 @@ final class PendingWrites {
             if !error.isFull { health.report(error) }
             return
         }
-        if error.isIndex, maintenance.rebuildIndexes(error) {
-            isMakingRoom = true
-            defer { isMakingRoom = false }
-            saveUnsaved()
-            if unsaved.isEmpty { return }
-        }
+        if error.isIndex, maintenance.rebuildIndexes(error), savesAll() { return }
         // On a full disk outcomes are written at once, into the reserved room.
         if error.isFull {
-            isMakingRoom = true
-            defer { isMakingRoom = false }
-            while store.log.freeSpace() {
-                saveUnsaved()
-                if unsaved.isEmpty { return }
-            }
+            while store.log.freeSpace() { if savesAll() { return } }
             // Without the changes there may be room for the outcomes.
             if let feed = store.feed, !feed.isGivingWay {
                 feed.giveWay()
-                saveUnsaved()
-                if unsaved.isEmpty { return }
+                if savesAll() { return }
             }
         }
         health.pause(error)
+    }
+
+    /// Writes the facts that the store rejected before, after room was made. Returns false if it rejects one again.
+    private func savesAll() -> Bool {
+        isMakingRoom = true
+        defer { isMakingRoom = false }
+        saveUnsaved()
+        return unsaved.isEmpty
     }
 
     /// Writes the facts that the store rejected before.
