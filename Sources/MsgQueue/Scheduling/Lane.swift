@@ -23,16 +23,14 @@ struct Lane {
     private(set) var otherFlights: [UInt64] = []
     /// `Flight.batch` of the attempts in flight.
     private(set) var batch: UInt64 = 0
-    /// The range of sequences that are sent directly: enqueued while online with no earlier message waiting. They need neither a drain nor
-    /// mode auto.
-    var directFrom: Int64 = 0
-    var directThrough: Int64 = 0
+    /// The sequences that are sent directly: enqueued while online with no earlier message waiting. They need neither a drain nor mode auto.
+    var direct: Range<Int64>?
     /// The next enqueued message may extend the range: no message outside it was enqueued after it.
     var isDirectRangeOpen = false
     /// When the lane is scheduled again (monotonic); 0: it has no ticket in `waiting`.
     var wakeAt: Int64 = 0
-    /// When the first message that waits for a time is due (monotonic); 0: none waits.
-    var dueAt: Int64 = 0
+    /// When the first message that waits for a time is due (monotonic); nil: none waits.
+    var dueAt: Int64?
     /// Messages that may start without a further confirmation in mode ask: they were attempted in this process and are retried by timer, or
     /// they follow such a message.
     var approved: Set<Int64> = []
@@ -72,11 +70,11 @@ struct Lane {
     var isIdle: Bool { flight == nil && !hasMessages }
 
     /// Whether a message of the lane may start without a drain and outside mode auto.
-    var hasSelfStarting: Bool { directThrough != 0 || !approved.isEmpty || (more && approvedThrough > last) }
+    var hasSelfStarting: Bool { direct != nil || !approved.isEmpty || (more && approvedThrough > last) }
 
     /// Whether the store has further messages that start without a drain and outside mode auto.
     var hasUnreadSelfStarting: Bool {
-        more && (directThrough > last || approvedThrough > last || approved.contains { $0 > last })
+        more && (hasUnreadDirect || approvedThrough > last || approved.contains { $0 > last })
     }
 
     /// Whether a message starts in every mode, without a drain or an answer: it is sent directly or approved.
@@ -86,7 +84,7 @@ struct Lane {
     func goesFirst(_ head: Head) -> Bool { upcoming.first.map { head.sequence < $0.sequence } ?? false }
 
     /// Notes that it is in no list of the scheduler.
-    mutating func forgetTickets() { (wakeAt, dueAt, awaitsRead) = (0, 0, false) }
+    mutating func forgetTickets() { (wakeAt, dueAt, awaitsRead) = (0, nil, false) }
 
     /// Forgets which messages the transport skipped: a drain that begins later does not wait for them.
     mutating func forgetSkips() {
@@ -138,22 +136,20 @@ struct Lane {
     }
 
     /// Ends the direct range; its messages become part of the backlog.
-    mutating func closeDirectRange() {
-        (directFrom, directThrough, isDirectRangeOpen) = (0, 0, false)
-    }
+    mutating func closeDirectRange() { (direct, isDirectRangeOpen) = (nil, false) }
 
     /// An attempted message is no longer sent directly, and the direct messages behind it wait for it. `isBatched`: the attempt was in a batch
     /// with others of the conversation.
     mutating func returnDirect(_ sequence: Int64, isBatched: Bool) {
-        guard isDirect(sequence) else { return }
-        if isBatched, sequence == directFrom, sequence < directThrough {
+        guard let range = direct, range.contains(sequence) else { return }
+        let behind = sequence + 1..<range.upperBound
+        if isBatched, sequence == range.lowerBound, !behind.isEmpty {
             // One before it failed in the same batch.
-            directFrom = sequence + 1
+            direct = behind
         } else if upcoming.contains(where: { $0.sequence < sequence }) {
-            directThrough = sequence - 1
-            isDirectRangeOpen = false
-        } else if sequence < directThrough {
-            directFrom = sequence + 1
+            (direct, isDirectRangeOpen) = (range.lowerBound..<sequence, false)
+        } else if !behind.isEmpty {
+            direct = behind
         } else {
             closeDirectRange()
         }
@@ -164,7 +160,10 @@ struct Lane {
         upcoming.contains { $0.sequence == sequence } || deferred.contains { $0.sequence == sequence }
     }
 
-    func isDirect(_ sequence: Int64) -> Bool { sequence >= directFrom && sequence <= directThrough }
+    func isDirect(_ sequence: Int64) -> Bool { direct?.contains(sequence) ?? false }
+
+    /// Whether a message of the direct range is only in the store.
+    var hasUnreadDirect: Bool { direct.map { $0.upperBound - 1 > last } ?? false }
 
     /// Whether a message of the direct range waits for a time or an unmetered link.
     var hasDeferredDirect: Bool { deferred.contains { isDirect($0.sequence) } }

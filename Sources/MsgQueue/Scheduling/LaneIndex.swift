@@ -153,16 +153,16 @@ package struct LaneIndex {
     }
 
     private mutating func setDue(after wait: Int64?, _ lane: inout Lane, _ conversation: Name, _ now: Moment) {
-        let due = wait.map { now.mono.addingClamped($0) } ?? 0
+        let due = wait.map { now.mono.addingClamped($0) }
         // The two clocks are truncated to milliseconds: each time may differ by one.
-        guard due == 0 || lane.dueAt == 0 || due.subtractingClamped(lane.dueAt).magnitude > 2 else { return }
+        if let due, let known = lane.dueAt, due.subtractingClamped(known).magnitude <= 2 { return }
         lane.dueAt = due
-        guard due != 0 else { return }
+        guard let due else { return }
         // Tickets far in the future become stale and would accumulate.
         if dueTimes.count > 2 * byName.count + 64 {
             dueTimes.removeAll()
-            for (other, lane) in byName where lane.dueAt != 0 && other != conversation {
-                dueTimes.insert(Ticket(key: lane.dueAt, conversation: other))
+            for (other, lane) in byName where other != conversation {
+                if let due = lane.dueAt { dueTimes.insert(Ticket(key: due, conversation: other)) }
             }
         }
         dueTimes.insert(Ticket(key: due, conversation: conversation))

@@ -17,7 +17,7 @@ extension LaneIndex {
         guard gate.isDirectAllowed(conversation) else { return false }
         guard let lane = byName[conversation] else { return scanComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
-        if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }
+        if lane.more { return lane.isDirectRangeOpen && lane.hasUnreadDirect ? true : nil }
         if lane.isDirectRangeOpen, lane.hasDeferredDirect { return true }
         // Outside mode auto those that wait for a time are sent by the next drain, and what follows them as well.
         let awaitsDrain = gate.options.mode != .auto && gate.drains.session == nil && !lane.deferred.isEmpty
@@ -28,7 +28,7 @@ extension LaneIndex {
     func goesDirect(_ conversation: Name, inPlaceOf sequence: Int64, _ gate: Gate) -> Bool? {
         guard gate.isDirectAllowed(conversation) else { return false }
         guard let lane = byName[conversation] else { return nil }
-        if lane.directThrough != 0 { return lane.isDirect(sequence) }
+        if lane.direct != nil { return lane.isDirect(sequence) }
         if lane.upcoming.contains(where: { $0.sequence < sequence }) { return false }
         return sequence <= lane.last ? true : nil
     }
@@ -56,14 +56,14 @@ extension LaneIndex {
         let hadHead = !lane.upcoming.isEmpty
         if !goesDirect, !scanComplete { lane.last = head.sequence - 1 }
         if goesDirect {
-            if !lane.isDirectRangeOpen || !(hadHead || lane.directThrough > lane.last || lane.hasDeferredDirect) {
+            if !lane.isDirectRangeOpen || !(hadHead || lane.hasUnreadDirect || lane.hasDeferredDirect) {
                 // No message waits before it, so there is nothing to read.
                 lane.more = false
                 lane.last = head.sequence - 1
                 // The direct messages in flight keep their permission: they may be put back.
-                if lane.flight == nil || !lane.isDirectRangeOpen { lane.directFrom = head.sequence }
+                if lane.flight == nil || !lane.isDirectRangeOpen { lane.direct = nil }
             }
-            lane.directThrough = head.sequence
+            lane.direct = (lane.direct?.lowerBound ?? head.sequence)..<head.sequence + 1
         }
         lane.isDirectRangeOpen = goesDirect
         lane.append(head)
@@ -75,7 +75,7 @@ extension LaneIndex {
     mutating func replaced(by head: Head, _ conversation: Name, goesDirect: Bool, _ gate: Gate, _ now: Moment) {
         noteRank(head, gate, now)
         let lane = byName[conversation] ?? Lane()
-        let becomesDirect = goesDirect && lane.directThrough == 0
+        let becomesDirect = goesDirect && lane.direct == nil
         // The survey may have passed the conversation.
         let isUnread = isSurveying && byName[conversation] == nil
         guard becomesDirect || isUnread || canInsert(head.sequence, lane) else { return }
@@ -88,7 +88,7 @@ extension LaneIndex {
                 lane.insert(head)
             }
             guard becomesDirect else { return }
-            (lane.directFrom, lane.directThrough) = (head.sequence, head.sequence)
+            lane.direct = head.sequence..<head.sequence + 1
             lane.isDirectRangeOpen = !lane.more && lane.deferred.isEmpty && lane.upcoming.last?.sequence == head.sequence
         }
     }
@@ -199,8 +199,7 @@ extension LaneIndex {
             }
             if byName.values[place].flight != nil, gate.flights.flight(of: head.sequence, in: byName.values[place]) != nil { continue }
             // Beside one that is due sooner, a deferred message changes nothing.
-            let dueAt = byName.values[place].dueAt
-            let isLater = isDeferred && dueAt != 0 && now.mono.addingClamped(known.wait(now)) >= dueAt
+            let isLater = isDeferred && byName.values[place].dueAt.map { now.mono.addingClamped(known.wait(now)) >= $0 } ?? false
             let wasEmpty = byName.values[place].upcoming.isEmpty
             let isAdded = byName.values[place].append(known, isDeferred: isDeferred)
             if wasEmpty, !(isAdded && isLater) { touched.insert(conversation) }
