@@ -301,7 +301,7 @@ final class PromptCount {
     }
 
     private func prompt(_ found: Found, _ work: Work, _ oldest: Int64) -> Prompt {
-        let batch = context.options.drainBatch == 0 ? Int64.max : Int64(context.options.drainBatch)
+        let batch = Int64(context.options.runLimit)
         let messages = min(max(found.queued.messages, 0), batch)
         let failed = min(max(found.failed.messages, 0), batch - messages)
         return Prompt(

@@ -5,10 +5,10 @@ package struct DrainQueue {
     var pending: [Session] = []
     /// The number of drains so far.
     private(set) var count = 0
-    /// The batch of a drain that was requested without one; 0: no limit.
+    /// The batch of a drain that was requested without one.
     private let defaultBatch: Int
 
-    init(_ options: Options) { defaultBatch = options.drainBatch }
+    init(_ options: Options) { defaultBatch = options.runLimit }
 
     /// One drain, from its request to its report.
     package struct Session: Sendable {
@@ -17,6 +17,7 @@ package struct DrainQueue {
         package let conversation: Name?
         /// The latest of those who wait for it; nil: none.
         package internal(set) var deadline: Int64?
+        /// The most attempts.
         package let batch: Int
         /// It also sends what was `failed` when it began.
         package let includesFailed: Bool
@@ -25,7 +26,7 @@ package struct DrainQueue {
         package internal(set) var started = 0
         package internal(set) var report = Report()
         var stop: Report.Stop?
-        var hasBatchLeft: Bool { batch == 0 || started < batch }
+        var hasBatchLeft: Bool { started < batch }
         var isOpen: Bool { stop == nil && hasBatchLeft }
 
         package func serves(_ conversation: Name) -> Bool { self.conversation == nil || self.conversation == conversation }
@@ -45,7 +46,7 @@ package struct DrainQueue {
         mutating func extend(to later: Int64?) { deadline = deadline.flatMap { old in later.map { max(old, $0) } } }
     }
 
-    /// Requests a drain of one conversation or (nil) of all. It joins a drain that includes it; otherwise it begins when the current one
+    /// Requests a drain of one conversation or (nil) of all. `batch`: 0: as the option says. It joins a drain that includes it; otherwise it begins when the current one
     /// has ended. Returns the number of the drain, and whether it begins now.
     mutating func request(_ conversation: Name?, batch: Int, deadline: Int64?, includesFailed: Bool) -> (number: Int, begins: Bool) {
         if let current = session, current.covers(conversation, includesFailed: includesFailed) {

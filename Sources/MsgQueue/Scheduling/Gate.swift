@@ -61,7 +61,7 @@ package struct Gate {
     }
 
     /// Gives back what `charge` took, as far as there was no trigger since.
-    mutating func refund() { if budget != Int.max { budget = min(budget + 1, options.drainBatch) } }
+    mutating func refund() { if budget != Int.max { budget = min(budget + 1, options.runLimit) } }
 }
 
 extension Options {

@@ -141,10 +141,7 @@ package struct QueueReasons {
         let isSpecific = wait.reason.isTimed || [.paused, .blocked, .metered].contains(wait.reason)
         if ready > 0, !isSpecific || !sample.isComplete {
             if wait.reason.isTimed, wait.after == .next, let rate = rateWait, rate.until > wait.until { return rate }
-            result.count = sample.isComplete ? ready : nil
-            if wait.reason == .trigger, scheduler.gate.options.drainBatch > 0, ready > Int64(scheduler.gate.options.drainBatch) {
-                result.count = nil
-            }
+            result.count = sample.isComplete && (wait.reason != .trigger || ready <= runLimit) ? ready : nil
             return result
         }
         if found.reasons[.rate] != nil, let wait = rateWait { return wait }
@@ -161,9 +158,7 @@ package struct QueueReasons {
             return soonest
         }
         if let count = found.reasons[.trigger] {
-            return Wait(
-                reason: .trigger,
-                count: scheduler.gate.options.drainBatch > 0 && count > Int64(scheduler.gate.options.drainBatch) ? nil : count)
+            return Wait(reason: .trigger, count: count > runLimit ? nil : count)
         }
         if let soonest = found.soonest { return soonest }
         for reason in [Explanation.Reason.paused, .blocked, .metered, .expired, .sending] where found.reasons[reason] != nil {
@@ -233,6 +228,8 @@ package struct QueueReasons {
             || scheduler.gate.isHeldByReceiver(now)
     }
 
+    private var runLimit: Int64 { Int64(scheduler.gate.options.runLimit) }
+
     /// The part of the backlog that may be sent now.
     package enum Scope: Equatable { case nothing, everything, conversation(Name) }
 
@@ -268,7 +265,7 @@ package struct QueueReasons {
             }
         }
         if let session = scheduler.session {
-            return Int64(session.batch == 0 ? count : min(count, max(0, session.batch - session.started)))
+            return Int64(min(count, max(0, session.batch - session.started)))
         }
         return Int64(min(count, scheduler.gate.budget))
     }
