@@ -1,9 +1,9 @@
 /*
  * Measures one workload in a process of its own: with a libmsgqueue.so that is loaded by name, or with bare SQLite.
  *
- *     worker WORK LIBRARY|bare DIRECTORY COUNT
+ *     worker WORK LIBRARY|bare DIRECTORY COUNT DEPTH
  *
- * Prints: seconds, operations, bytes written, flushes, CPU seconds.
+ * The store has DEPTH messages before the measurement; W4 sends COUNT or all of them, whichever is more. Prints: seconds, operations, bytes written, flushes, CPU seconds.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -225,13 +225,14 @@ static void insert_by_threads(void) {
   for (int index = 0; index < threads_count; index++) pthread_join(threads[index], NULL);
 }
 
-static void fill(void) {
-  for (long index = 0; index < count; index += batch_size) insert_batch();
+static void fill(long messages) {
+  for (long index = 0; index < messages; index += batch_size) insert_batch();
 }
 
 int main(int arguments, char **argument) {
-  if (arguments != 5) fail("usage", "worker WORK LIBRARY|bare DIRECTORY COUNT");
+  if (arguments != 6) fail("usage", "worker WORK LIBRARY|bare DIRECTORY COUNT DEPTH");
   const char *work = argument[1], *directory = argument[3];
+  long depth = strtol(argument[5], NULL, 10);
   count = strtol(argument[4], NULL, 10);
   for (int index = 0; index < body_size; index++) body[index] = (char)('a' + index % 26);
   if (strcmp(argument[2], "bare") == 0) {
@@ -242,9 +243,11 @@ int main(int arguments, char **argument) {
     insert_one = library_insert, insert_batch = library_batch, drain_all = library_drain;
   }
   if (strcmp(work, "W4") == 0) {
-    fill();
+    if (depth > count) count = depth;
+    fill(count);
     if (queue != NULL) library.set_transport(queue, transport, NULL, NULL);
   } else {
+    fill(depth);
     for (int index = 0; index < 20; index++) insert_one();
   }
   start();
@@ -253,7 +256,7 @@ int main(int arguments, char **argument) {
   } else if (strcmp(work, "W2") == 0) {
     insert_by_threads();
   } else if (strcmp(work, "W3") == 0) {
-    fill();
+    fill(count);
   } else if (strcmp(work, "W4") == 0) {
     drain_all();
   } else {
