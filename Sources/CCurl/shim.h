@@ -38,11 +38,6 @@ static inline int ccurl_has_handshaken(CURL *transfer) {
   return curl_easy_getinfo(transfer, CURLINFO_APPCONNECT_TIME_T, &time) == CURLE_OK && time > 0;
 }
 
-static inline void *ccurl_get_pointer(CURL *transfer) {
-  char *value = NULL;
-  return curl_easy_getinfo(transfer, CURLINFO_PRIVATE, &value) == CURLE_OK ? value : NULL;
-}
-
 /* Returns the next transfer that has ended, and why; NULL: none. */
 static inline CURL *ccurl_next_ended(CURLM *transfers, CURLcode *code) {
   int left = 0;

@@ -63,7 +63,7 @@ public func msgq_take_over(
         let look = try look(list)
         try check(count: count)
         guard count > 0 else { return }
-        let place = try places(drafts, count)
+        let place = try places(drafts)
         let errors = try calls.takeOver(look, count: count) { index throws(QueueError) in
             do throws(QueueError) { return try readHanded(try place(index)) } catch { throw error.ofDraft(index, of: count) }
         }

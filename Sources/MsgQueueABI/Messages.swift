@@ -32,7 +32,7 @@ func batch(
     _ drafts: UnsafePointer<msgq_draft>?, _ count: Int,
     _ read: @escaping (Int, UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft
 ) throws(QueueError) -> DraftBatch {
-    let place = try places(drafts, count)
+    let place = try places(drafts)
     return DraftBatch(count: count) { range throws(QueueError) in
         var drafts: [BorrowedDraft] = []
         drafts.reserveCapacity(range.count)
@@ -46,7 +46,7 @@ func batch(
 
 /// Returns a function that returns the drafts of a caller's array, which has at least one.
 func places(
-    _ drafts: UnsafePointer<msgq_draft>?, _ count: Int
+    _ drafts: UnsafePointer<msgq_draft>?
 ) throws(QueueError) -> (Int) throws(QueueError) -> UnsafePointer<msgq_draft> {
     let first = UnsafeRawPointer(try require(drafts, "drafts"))
     let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)

@@ -75,7 +75,7 @@ final class AttemptRunner {
             let isCommitted = writes.commit()
             guard let staged else { return false }
             if staged, isCommitted { return true }
-            guard ports.mono() >= context.core.scheduler.storageRetryAt else { return false }
+            guard ports.mono() >= context.core.scheduler.gate.storageRetryAt else { return false }
             triesLeft -= 1
             guard triesLeft > 0 else {
                 health.pause(QueueError(.storage, "failed to write the beginning of an attempt"))

@@ -169,7 +169,7 @@ final class Driver: @unchecked Sendable {
             extendDeadlinesAfterSuspend()
             attempts.countBegun()
             let now = ports.moment
-            if writes.hasUnsaved, now.mono >= context.core.scheduler.storageRetryAt { writes.saveUnsaved() }
+            if writes.hasUnsaved, now.mono >= context.core.scheduler.gate.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(
                 now, queued: store.counts.totals.queued, inSession: queuedInSession, commits: store.commits)
             switch step {
@@ -239,7 +239,8 @@ final class Driver: @unchecked Sendable {
 
     /// Puts failed messages back for the current drain.
     private func putBack(_ conversation: Name?, after: Int64) {
-        var search = FailedMessages.Search(.failed(conversation?.text), after: after, paused: context.core.scheduler.pausedConversations)
+        var search = FailedMessages.Search(
+            .failed(conversation?.text), after: after, paused: context.core.scheduler.gate.pauses.conversations)
         do throws(QueueError) {
             let hasMore = try failed.putBack(&search, round: 0)
             context.core.scheduler.gate.drains.putBack(search.count, through: hasMore ? search.after : nil)
@@ -319,7 +320,7 @@ final class Driver: @unchecked Sendable {
 
     /// Delivers one event. Returns false if there is none or another thread is delivering one.
     func deliverOne() -> Bool {
-        events.deliverOne(host) { .summary(writes.counts, context.core.scheduler.network) }
+        events.deliverOne(host) { .summary(writes.counts, context.core.scheduler.gate.network) }
     }
 
     /// Runs one callback of a polled queue: an event if there is one, otherwise an attempt. Returns false if there is neither.

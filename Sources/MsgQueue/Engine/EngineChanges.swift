@@ -169,7 +169,7 @@ extension Engine {
     package func pause(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
         try changing { () throws(QueueError) in
-            guard context.core.scheduler.pause(conversation.map { Name($0) }, context.ports.moment) else { return }
+            guard context.core.scheduler.pause(conversation.map { Name($0) }) else { return }
             events.emit(.paused(conversation: conversation, isPaused: true, kind: .none))
         }
     }

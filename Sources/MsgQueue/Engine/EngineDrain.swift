@@ -18,7 +18,7 @@ extension Engine {
         if let conversation { try DraftRule.check(conversation: conversation) }
         let name = conversation.map { Name($0) }
         return try changing { () throws(QueueError) in
-            guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
+            guard context.core.scheduler.gate.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
             // A manual request tries the store at once instead of waiting for the next retry.
             if health.trouble != nil { context.core.scheduler.storageFailed(until: 0) }
             let now = context.ports.moment

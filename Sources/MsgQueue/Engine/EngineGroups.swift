@@ -39,7 +39,7 @@ extension QueueReader {
         var waiting = Waiting()
         waiting.queued = writes.counts.queued
         let conversations = scheduler.gate.pauses.byName
-        if scheduler.isPaused {
+        if scheduler.gate.pauses.isPaused {
             waiting.paused = waiting.queued
         } else {
             for name in conversations { waiting.paused += try counts(name.text).queued }
@@ -53,7 +53,7 @@ extension QueueReader {
     func waitingPage(_ filter: Filter) -> WaitingPage {
         let scheduler = context.core.scheduler
         // While the queue is paused all messages wait for its end.
-        return WaitingPage(filter, after: ports.moment.wall, excluding: scheduler.isPaused ? nil : scheduler.gate.pauses.byName)
+        return WaitingPage(filter, after: ports.moment.wall, excluding: scheduler.gate.pauses.isPaused ? nil : scheduler.gate.pauses.byName)
     }
 
     func step(_ page: inout WaitingPage) throws(QueueError) -> Bool {
@@ -66,7 +66,7 @@ extension QueueReader {
         var filter = filter
         (filter.statuses, filter.waitingFor) = (StatusSet(.queued), nil)
         let sending = writes.sendingSequences
-        guard !scheduler.isPaused else { return PageSteps(filter) }
+        guard !scheduler.gate.pauses.isPaused else { return PageSteps(filter) }
         var found: [Int64] = []
         let only = filter.conversation.map { Name($0) }
         for name in scheduler.gate.pauses.byName where only == nil || only == name {

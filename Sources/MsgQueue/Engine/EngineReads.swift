@@ -76,6 +76,6 @@ extension Engine {
 
     /// Returns the content of a summary event.
     func summary() throws(QueueError) -> (Counts, Network) {
-        try reading { () throws(QueueError) in (writes.counts, context.core.scheduler.network) }
+        try reading { () throws(QueueError) in (writes.counts, context.core.scheduler.gate.network) }
     }
 }

@@ -86,7 +86,7 @@ final class Maintenance {
         if dueAt == Int64.max, store.recentIDs.mayExist { dueAt = now.mono + Self.interval }
         var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
         due = min(due, expiryDeadline(now) ?? Int64.max, clock.deadline(now))
-        return min(max(due, context.core.scheduler.storageRetryAt, retryAt), checkDeadline)
+        return min(max(due, context.core.scheduler.gate.storageRetryAt, retryAt), checkDeadline)
     }
 
     /// When the next message expires (monotonic), at the latest in a minute; nil: none does.
@@ -111,7 +111,7 @@ final class Maintenance {
         let expires = clock.isRight(now) && now.wall >= nextExpiry
         let corrects = now.mono >= clock.deadline(now)
         guard now.mono >= dueAt || expires || corrects else { return }
-        guard isPossible(writes), now.mono >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
+        guard isPossible(writes), now.mono >= max(context.core.scheduler.gate.storageRetryAt, retryAt) else { return }
         do throws(QueueError) {
             if corrects { for expiry in try clock.run(transactions, now) { self.expires(at: expiry) } }
             if expires { try expireAll(writes, now) }
@@ -159,7 +159,7 @@ final class Maintenance {
     /// Whether messages in excess of the history's limit must be removed now, because the timer's thread does not remove them fast enough.
     func hasExcess(_ writes: PendingWrites) -> Bool {
         guard let limit = context.options.keepSent, RetentionRule.isFull(store.counts.totals.prunable, limit: limit) else { return false }
-        return isPossible(writes) && context.ports.mono() >= max(context.core.scheduler.storageRetryAt, retryAt)
+        return isPossible(writes) && context.ports.mono() >= max(context.core.scheduler.gate.storageRetryAt, retryAt)
     }
 
     /// Whether a message is removed when it is sent, instead of entering the history.
@@ -229,7 +229,7 @@ final class Maintenance {
     /// Gives back free space of the file in short steps while nothing else uses the store.
     func giveBackSpace(_ writes: PendingWrites, _ transactions: Transactions) {
         let now = context.ports.mono()
-        guard now >= vacuum.dueAt, isPossible(writes), now >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
+        guard now >= vacuum.dueAt, isPossible(writes), now >= max(context.core.scheduler.gate.storageRetryAt, retryAt) else { return }
         guard !vacuum.wasUsed(commits: store.commits) else { return vacuum.wait(now, commits: store.commits) }
         // The commit of the attempt's outcome plans the next step.
         guard context.core.scheduler.flights.isEmpty, !context.hasStart else { return vacuum.end(commits: store.commits) }
@@ -254,7 +254,7 @@ final class Maintenance {
     /// opening. A message missing from the indexes would never be sent.
     func compareIndexes(_ writes: PendingWrites) {
         let now = context.ports.moment
-        guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.storageRetryAt else { return }
+        guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.gate.storageRetryAt else { return }
         comparisonAt = now.mono + (store.commits == comparedCommits ? Self.comparisonPause : Self.comparisonPauseInUse)
         comparedCommits = store.commits
         guard let difference = store.checks.compareIndexes(), rebuildIndexes(QueueError(.corrupt, difference)) else { return }

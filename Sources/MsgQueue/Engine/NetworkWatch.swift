@@ -70,8 +70,8 @@ final class NetworkWatch {
 
     private func apply(_ network: Network) {
         firstReport.reported()
-        guard network != context.core.scheduler.network else { return }
-        let before = context.core.scheduler.offlineReason
+        guard network != context.core.scheduler.gate.network else { return }
+        let before = context.core.scheduler.gate.offlineReason
         context.core.scheduler.networkChanged(network, context.ports.moment)
         if let line = context.core.reasonChanged(from: before) { Log.write(line.level, "\(context.store.path): \(line.text)") }
         events.emit(.connectivity(network))

@@ -76,7 +76,7 @@ final class PromptCount {
 
     init(_ context: EngineContext) { (self.context, store) = (context, context.store) }
 
-    private var isMetered: Bool { context.core.scheduler.network.metered }
+    private var isMetered: Bool { context.core.scheduler.gate.network.metered }
     private var includesFailed: Bool { context.core.scheduler.prompt.includesFailed }
 
     /// Performs one step. Returns the effects of the count; nil: it is not complete.

@@ -41,10 +41,10 @@ extension QueueReader {
         let wait = answer.wait
         if wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
         if wait.reason == .next, let hung = hungCalls { return Words.hung(hung) }
-        if wait.reason == .paused, !context.core.scheduler.isPaused { return Words.conversationPaused }
+        if wait.reason == .paused, !context.core.scheduler.gate.pauses.isPaused { return Words.conversationPaused }
         let text = Words.explanation(
             wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.prompt.isAsking(now),
-            offlineReason: context.core.scheduler.offlineReason)
+            offlineReason: context.core.scheduler.gate.offlineReason)
         // What the message waits for, then that nothing is sent from here.
         guard wait.reason.isWaiting, let observed = Words.noTransport(options) else { return text }
         return "\(text) \(observed)"

@@ -10,14 +10,14 @@ extension QueueReader {
             queued: store.counts.totals.queued, hasStart: context.hasStart, queuedIn: { drains.left(of: $0).queued })
         if store.counts.totals.queued > 0, reasons.needsSample(wait) { wait = reasons.wait(wait, sample(nil)) }
         return QueueState(
-            network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
-            isPaused: context.core.scheduler.isPaused,
+            network: context.core.scheduler.gate.network, isInBackground: context.core.scheduler.gate.isInBackground, mode: options.mode,
+            isPaused: context.core.scheduler.gate.pauses.isPaused,
             pausedConversations: context.core.scheduler.gate.pauses.byName.count, isDraining: context.core.scheduler.session != nil,
-            inFlight: context.core.scheduler.flights.inFlight, hasTransport: context.core.scheduler.hasTransport,
+            inFlight: context.core.scheduler.flights.inFlight, hasTransport: context.core.scheduler.gate.hasTransport,
             prompt: isAsking ? context.core.prompt : nil,
             promptExpiresAt: isAsking ? context.core.scheduler.prompt.expiryTime(now) : nil, storage: events.storageReport,
             hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now),
-            offlineReason: context.core.scheduler.offlineReason, sqliteVersion: SQLiteVersion.text)
+            offlineReason: context.core.scheduler.gate.offlineReason, sqliteVersion: SQLiteVersion.text)
     }
 
     private func text(_ wait: Wait, _ isAsking: Bool, _ now: Moment) -> String {
@@ -25,7 +25,7 @@ extension QueueReader {
         if wait.reason == .next, let hung = hungCalls { return Words.queueHung(hung) }
         return Words.queue(
             wait, facts(writes.counts, nil, now), pausedConversations: Int64(context.core.scheduler.gate.pauses.byName.count),
-            now: now.wall, isAsking: isAsking, offlineReason: context.core.scheduler.offlineReason)
+            now: now.wall, isAsking: isAsking, offlineReason: context.core.scheduler.gate.offlineReason)
     }
 
     /// Returns one line of text about the queue or one conversation of it.
@@ -63,10 +63,11 @@ extension QueueReader {
 
     private func facts(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> BannerFacts {
         var facts = BannerFacts()
-        facts.connectivity = context.core.scheduler.network.connectivity
+        facts.connectivity = context.core.scheduler.gate.network.connectivity
         facts.mode = options.mode
         (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
-        facts.isPaused = context.core.scheduler.isPaused || conversation.map(context.core.scheduler.gate.pauses.isPaused(byName:)) ?? false
+        facts.isPaused =
+            context.core.scheduler.gate.pauses.isPaused || conversation.map(context.core.scheduler.gate.pauses.isPaused(byName:)) ?? false
         facts.isHeldBack = options.readOnly || QueueReasons(context.core.scheduler, now).isHeldBack
         let mayPromise = facts.connectivity == .offline && facts.sendsWhenConnected && facts.sending == 0
         facts.areFree = mayPromise && (1...Self.mostFree).contains(facts.queued) && areFree(conversation, now)

@@ -115,7 +115,7 @@ final class Removals {
         switch removal.target {
         case .conversation(let name):
             guard flights(of: name).isEmpty else { throw QueueError(.busy, "a message of the conversation is being sent") }
-            context.core.scheduler.beginRemoval(of: name, through: removal.through, context.ports.moment)
+            context.core.scheduler.beginRemoval(of: name, through: removal.through)
         case .failed: break
         case .unsent(let name):
             try clearFlights(of: name)

@@ -53,7 +53,7 @@ struct RoomMaker {
             victims.rows.append(row)
             return true
         }
-        guard left.isDropped else { throw RoomRule.full(need, excess, in: store.counts.totals, file: file, options) }
+        guard left.isDropped else { throw RoomRule.full(need, in: store.counts.totals, file: file, options) }
         return victims
     }
 
@@ -76,7 +76,7 @@ struct RoomMaker {
         }
         guard excess <= 0 else {
             let use = try fileUse(victims.need)
-            throw RoomRule.full(victims.need, RoomRule.Room(file: excess), in: store.counts.totals, file: use, options)
+            throw RoomRule.full(victims.need, in: store.counts.totals, file: use, options)
         }
         return dropped
     }

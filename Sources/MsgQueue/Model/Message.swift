@@ -44,9 +44,6 @@ package struct Message: Sendable {
     package internal(set) var explanation: Explanation?
 
     package var metadata: [String: String] { Dictionary(pairs, uniquingKeysWith: { _, last in last }) }
-
-    /// The body as text; invalid UTF-8 becomes replacement characters.
-    package var text: String { String(decoding: body ?? [], as: UTF8.self) }
 }
 
 /// One attempt to send a message, as the transport receives it.
@@ -66,7 +63,4 @@ package struct Delivery: Sendable {
     package let timeout: Int64
 
     package var metadata: [String: String] { Dictionary(pairs, uniquingKeysWith: { _, last in last }) }
-
-    /// The body as text; invalid UTF-8 becomes replacement characters.
-    package var text: String { String(decoding: body, as: UTF8.self) }
 }

@@ -35,9 +35,7 @@ package struct Statistics: Sendable, Equatable {
     package internal(set) var freeBytes: Int64 = 0
 
     /// Returns the latency that this share of the messages (0 to 1) did not exceed, as the upper bound of its bucket; nil: none was sent.
-    package func latency(share: Double) -> Int64? { Self.latency(share: share, latencies, longest: latencyMax) }
-
-    /// The same for counts that may come from outside.
+    /// `latencies` may come from outside.
     package static func latency(share: Double, _ latencies: [Int64], longest: Int64) -> Int64? {
         let total = latencies.reduce(Int64(0)) { $0.addingClamped($1) }
         guard total > 0 else { return nil }

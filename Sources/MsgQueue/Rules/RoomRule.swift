@@ -37,7 +37,7 @@ package enum RoomRule {
             options.onFull == .dropOldest && excess.messages <= counts.queued &- held
             && (options.limitBytes == 0 || need.bytes <= options.limitBytes)
             && (options.limitFileBytes == 0 || need.file <= options.limitFileBytes)
-        guard mayFit else { throw full(need, excess, in: counts, file: file, options) }
+        guard mayFit else { throw full(need, in: counts, file: file, options) }
         return .drop(excess)
     }
 
@@ -51,7 +51,7 @@ package enum RoomRule {
     }
 
     /// Returns the error of an enqueue that does not fit.
-    package static func full(_ need: Room, _ excess: Room, in counts: Counts, file: Int64, _ options: Options) -> QueueError {
+    package static func full(_ need: Room, in counts: Counts, file: Int64, _ options: Options) -> QueueError {
         do throws(QueueError) { try DraftRule.checkRoom(for: need.messages, bytes: need.bytes, in: counts, options) } catch { return error }
         return QueueError(
             .full,

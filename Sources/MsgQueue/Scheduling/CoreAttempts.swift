@@ -191,7 +191,7 @@ extension Core {
         let reason = scheduler.gate.offlineReason
         scheduler.gate.attemptOfflineReason = outcome.verdict == .offline ? OfflineReason.text(outcome.text) : ""
         if let line = reasonChanged(from: reason) { effects.append(.notice(.log(line.level) { line.text })) }
-        if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
+        if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil) {
             effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))
         }
         var changes: [StoreChange] = [.endAttempt(row, resolution)]

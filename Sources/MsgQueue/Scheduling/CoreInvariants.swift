@@ -17,7 +17,7 @@ extension Scheduler {
             return "INV-3: the lane of attempt \(flight.number) of message \(flight.sequence) does not have it"
         }
         if session == nil, !gate.drains.pending.isEmpty { return "INV-5: a drain waits although none is running" }
-        if !gate.pauses.removals.keys.allSatisfy(pausedConversations.contains) {
+        if !gate.pauses.removals.keys.allSatisfy(gate.pauses.conversations.contains) {
             return "INV-6: a conversation is being deleted and not held"
         }
         if requests.count > 1, Set(requests.entries.map(\.sequence)).count < requests.count {

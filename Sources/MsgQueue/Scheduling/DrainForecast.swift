@@ -81,7 +81,7 @@ package struct DrainForecast {
 
     /// Whether a yes sends nothing of the conversation.
     private func isLeft(_ conversation: Name) -> Bool {
-        if scheduler.pausedConversations.contains(conversation) || scheduler.session?.conversation == conversation { return true }
+        if scheduler.gate.pauses.conversations.contains(conversation) || scheduler.session?.conversation == conversation { return true }
         if scheduler.gate.flights.values.contains(where: { $0.isHung && $0.conversation == conversation }) { return true }
         // Those that are not read yet may start without it.
         return scheduler.lanes[conversation]?.hasUnreadSelfStarting ?? false
@@ -89,7 +89,7 @@ package struct DrainForecast {
 
     /// The conversations of which a yes may send less than the sums of the store say.
     package var unusualConversations: Set<Name> {
-        var names = scheduler.pausedConversations
+        var names = scheduler.gate.pauses.conversations
         for (name, lane) in scheduler.lanes.byName where lane.flight != nil || lane.hasSelfStarting { names.insert(name) }
         for flight in scheduler.gate.flights.values { names.insert(flight.conversation) }
         if !scheduler.prompt.includesFailed { for name in scheduler.gate.blocks.keys { names.insert(name) } }

@@ -51,7 +51,6 @@ package struct LaneIndex {
     }
 
     package var count: Int { byName.count }
-    var isEmpty: Bool { byName.isEmpty }
 
     func rank(of head: Head) -> Rank { Rank(head, byExpiry: byExpiry) }
 

@@ -85,10 +85,10 @@ package struct QueueReasons {
     /// Whether every conversation is paused or blocked by a failed message.
     private var areAllHeld: Bool {
         guard scheduler.lanes.scanComplete, scheduler.lanes.count <= Self.examined,
-            !scheduler.gate.blocks.isEmpty || !scheduler.pausedConversations.isEmpty
+            !scheduler.gate.blocks.isEmpty || !scheduler.gate.pauses.conversations.isEmpty
         else { return false }
         return scheduler.lanes.byName.allSatisfy { name, lane in
-            if scheduler.pausedConversations.contains(name) || !lane.hasMessages { return true }
+            if scheduler.gate.pauses.conversations.contains(name) || !lane.hasMessages { return true }
             return (lane.upcoming + lane.deferred).allSatisfy { scheduler.gate.isBlocked($0.sequence, name) }
         }
     }
@@ -106,10 +106,12 @@ package struct QueueReasons {
 
     /// Whether a paused conversation has queued messages.
     private var isAnyPaused: Bool {
-        if scheduler.pausedConversations.prefix(Self.examined).contains(where: { scheduler.lanes[$0]?.hasMessages == true }) { return true }
-        if scheduler.pausedConversations.count <= Self.examined { return false }
+        if scheduler.gate.pauses.conversations.prefix(Self.examined).contains(where: { scheduler.lanes[$0]?.hasMessages == true }) {
+            return true
+        }
+        if scheduler.gate.pauses.conversations.count <= Self.examined { return false }
         if scheduler.lanes.byName.prefix(Self.examined).contains(where: {
-            $0.value.hasMessages && scheduler.pausedConversations.contains($0.key)
+            $0.value.hasMessages && scheduler.gate.pauses.conversations.contains($0.key)
         }) {
             return true
         }
@@ -123,9 +125,9 @@ package struct QueueReasons {
     package func needsSample(_ wait: Wait) -> Bool {
         switch wait.reason {
         case .next, .person, .trigger, .retrying, .scheduled, .blocked: true
-        case .paused: !scheduler.isPaused
+        case .paused: !scheduler.gate.pauses.isPaused
         case .metered: !scheduler.gate.options.unmeteredOnly
-        case .holding: scheduler.gate.network.isOnline && !scheduler.isPaused
+        case .holding: scheduler.gate.network.isOnline && !scheduler.gate.pauses.isPaused
         default: false
         }
     }
@@ -254,7 +256,7 @@ package struct QueueReasons {
     package func startableCount(_ sample: QueueSample) -> Int64 {
         guard sample.isComplete, scheduler.gate.mayStart, !scheduler.gate.isStoreRefusing(now) else { return 0 }
         let forecast = DrainForecast(scheduler, now)
-        var stopped = scheduler.pausedConversations
+        var stopped = scheduler.gate.pauses.conversations
         for flight in scheduler.gate.flights.values where flight.isHung { stopped.insert(flight.conversation) }
         var count = 0
         for (conversation, stored) in sample.rows where !stopped.contains(conversation) {

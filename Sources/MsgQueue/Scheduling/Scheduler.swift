@@ -32,16 +32,8 @@ package struct Scheduler {
 
     // MARK: The gate
 
-    package var network: Network { gate.network }
-    package var hasTransport: Bool { gate.hasTransport }
-    package var isInBackground: Bool { gate.isInBackground }
-    /// The whole queue.
-    package var isPaused: Bool { gate.pauses.isPaused }
-    package var pausedConversations: Set<Name> { gate.pauses.conversations }
     package var flights: Flights { gate.flights }
     package var session: DrainQueue.Session? { gate.drains.session }
-    package var storageRetryAt: Int64 { gate.storageRetryAt }
-    package var offlineReason: String { gate.offlineReason }
 
     /// What may change what a yes to a prompt sends. `commits`: the number of changes of the store.
     package func promptVersion(commits: Int) -> PromptState.Version { prompt.version(changes: lanes.changes, commits: commits) }

@@ -44,7 +44,7 @@ extension Scheduler {
     package mutating func closing() { gate.isClosing = true }
 
     /// Pauses one conversation or (nil) the whole queue: no attempt starts until `resume`. Returns false if it was paused already.
-    package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
+    package mutating func pause(_ conversation: Name?) -> Bool {
         lanes.noteChange()
         if let conversation, !gate.pauses.isRemoving(conversation) { round?.skipPaused(conversation) }
         return gate.pauses.pause(conversation)
@@ -60,7 +60,7 @@ extension Scheduler {
     }
 
     /// A call deletes the messages of the conversation up to this sequence, in steps. Until `endRemoval` nothing of it starts.
-    package mutating func beginRemoval(of conversation: Name, through sequence: Int64, _ now: Moment) {
+    package mutating func beginRemoval(of conversation: Name, through sequence: Int64) {
         if !gate.pauses.isRemoving(conversation) {
             lanes.noteChange()
             round?.skipPaused(conversation)

@@ -74,7 +74,7 @@ extension Scheduler {
         // A drain ends after its attempts in flight.
         guard gate.flights.underWay(in: session) == 0 else { return nil }
         if !gate.network.isOnline { return .offline }
-        if isPaused { return .paused }
+        if gate.pauses.isPaused { return .paused }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
     }
@@ -82,7 +82,7 @@ extension Scheduler {
     /// Whether the drain has failed messages to put back, before it sends anything. Offline or paused they stay `failed`.
     private func putBackFailed(_ session: DrainQueue.Session) -> Step? {
         guard let through = session.putBackThrough, gate.mayStart, session.isOpen else { return nil }
-        if let conversation = session.conversation, pausedConversations.contains(conversation) { return nil }
+        if let conversation = session.conversation, gate.pauses.conversations.contains(conversation) { return nil }
         return .putBack(conversation: session.conversation, after: through)
     }
 
@@ -94,7 +94,7 @@ extension Scheduler {
     /// Whether all that is queued belongs to paused conversations.
     private func isHeldByPauses(_ session: DrainQueue.Session) -> Bool {
         if let conversation = session.conversation { return gate.pauses.isPaused(byName: conversation) }
-        guard lanes.scanComplete, !pausedConversations.isEmpty else { return false }
+        guard lanes.scanComplete, !gate.pauses.conversations.isEmpty else { return false }
         let held = lanes.byName.filter { $0.value.hasMessages }
         return !held.isEmpty && held.keys.allSatisfy(gate.pauses.isPaused(byName:))
     }

@@ -174,7 +174,7 @@ import Testing
         guard try scene.bench.engine.state().prompt != nil else { return }
         let before = try scene.check("seed \(seed), at the end", mayBeWithdrawn: false)
         let scheduler = scene.bench.engine.context.core.scheduler
-        let startsByItself = !scheduler.lanes.isEmpty
+        let startsByItself = scheduler.lanes.count > 0
         let first = scene.bench.deliveries.count
         try scene.bench.engine.drain(batch: 0, timeout: nil, includesFailed: scene.asksForFailed) { _ in }
         try scene.bench.poll()

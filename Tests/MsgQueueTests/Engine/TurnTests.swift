@@ -76,7 +76,7 @@ import Testing
             case 1: simulation.scheduler.networkChanged(Network(connectivity: .online), now)
             case 2: simulation.scheduler.clockSet(now)
             case 3:
-                _ = simulation.scheduler.pause(nil, now)
+                _ = simulation.scheduler.pause(nil)
                 _ = simulation.scheduler.resume(nil, now)
             default:
                 simulation.scheduler.lifecycleChanged(isInBackground: true, now)

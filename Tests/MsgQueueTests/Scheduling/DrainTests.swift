@@ -372,6 +372,6 @@ import Testing
         // Message 1 falls due while the store refuses writes.
         simulation.advance(150)
         try simulation.settle()
-        #expect(simulation.deadline == simulation.scheduler.storageRetryAt)
+        #expect(simulation.deadline == simulation.scheduler.gate.storageRetryAt)
     }
 }

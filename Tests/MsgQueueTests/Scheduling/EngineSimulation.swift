@@ -182,7 +182,7 @@ class EngineSimulation {
 
     /// Adds messages that an earlier process left.
     func preload(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) {
-        let (network, hadTransport, isInBackground) = (network, hasTransport, scheduler.isInBackground)
+        let (network, hadTransport, isInBackground) = (network, hasTransport, scheduler.gate.isInBackground)
         self.network = Network(connectivity: .offline)
         closeStore()
         reopen(hasTransport: false, isFilled: true)

@@ -32,7 +32,7 @@ extension EngineSimulation {
     /// The sequences of messages that count as `sending`.
     var sendingSequences: Set<Int64> { locked { engine.writes.sendingSequences } }
     /// Until when nothing is written after a refused write (monotonic).
-    var storageUntil: Int64 { scheduler.storageRetryAt }
+    var storageUntil: Int64 { scheduler.gate.storageRetryAt }
     /// The sequences in the order in which their attempts were started.
     var starts: [Int64] { journal.entries.compactMap { if case .started(let sequence, _, _) = $0.entry { sequence } else { nil } } }
     var reports: [Report] { journal.entries.compactMap { if case .drainFinished(let report) = $0.entry { report } else { nil } } }

@@ -50,7 +50,7 @@ import Testing
             let reason = reason(sequence, simulation)
             #expect(
                 reason != .next && reason != .done,
-                "\(place): \(sequence) does not start: \(simulation.scheduler.network), budget \(simulation.scheduler.gate.budget)\n\(simulation.tail(10))"
+                "\(place): \(sequence) does not start: \(simulation.scheduler.gate.network), budget \(simulation.scheduler.gate.budget)\n\(simulation.tail(10))"
             )
         }
         checkQueue(simulation, place)
@@ -123,7 +123,7 @@ import Testing
         case 80..<88: _ = simulation.drain(random.pick([nil, nil, "ana", "ben"]), batch: random.pick([0, 0, 2]))
         case 88: simulation.retryAll(random.pick([nil, "ana"]))
         case 89..<92: if let sequence = simulation.store.queued.first { _ = simulation.sendNow(sequence) }
-        case 92..<94: _ = simulation.scheduler.pause(random.pick([nil, "ana"]), simulation.now)
+        case 92..<94: _ = simulation.scheduler.pause(random.pick([nil, "ana"]))
         case 94..<97: for scope in [nil, "ana"] as [Name?] { _ = simulation.scheduler.resume(scope, simulation.now) }
         case 97..<98: simulation.scheduler.lifecycleChanged(isInBackground: true, simulation.now)
         case 98..<99: simulation.scheduler.lifecycleChanged(isInBackground: false, simulation.now)

@@ -69,9 +69,9 @@ final class Future: EngineSimulation {
 
     /// The next run of the queue: when connected and in the foreground, or by a drain.
     func runQueue() throws {
-        let isWaiting = !scheduler.network.isOnline || scheduler.isInBackground
-        if !scheduler.network.isOnline { try connect() }
-        if scheduler.isInBackground { try enterForeground() }
+        let isWaiting = !scheduler.gate.network.isOnline || scheduler.gate.isInBackground
+        if !scheduler.gate.network.isOnline { try connect() }
+        if scheduler.gate.isInBackground { try enterForeground() }
         if !isWaiting { try drainAll() }
     }
 }

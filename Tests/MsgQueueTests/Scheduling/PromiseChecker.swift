@@ -210,11 +210,12 @@ struct PromiseChecker {
 
     /// Whether any attempt may start.
     func mayStart(_ simulation: Simulation) -> Bool {
-        isOnline && hasTransport && !isClosing && !simulation.scheduler.isPaused && simulation.now.mono >= simulation.storageUntil
+        isOnline && hasTransport && !isClosing && !simulation.scheduler.gate.pauses.isPaused
+            && simulation.now.mono >= simulation.storageUntil
     }
 
     /// Whether automatic sending is allowed in the current lifecycle.
-    func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
+    func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.gate.isInBackground || options.sendInBackground }
 
     /// Whether a receiver delays the whole queue.
     func isLimited(_ simulation: Simulation) -> Bool { simulation.scheduler.gate.isHeldByReceiver(simulation.now) }
@@ -294,7 +295,7 @@ struct PromiseChecker {
     func closed(_ simulation: Simulation) -> Set<Name> {
         let batch = simulation.scheduler.gate.gathering?.batch
         let flights = simulation.scheduler.flights.values.filter { $0.batch != batch }
-        return simulation.scheduler.pausedConversations.union(flights.map(\.conversation))
+        return simulation.scheduler.gate.pauses.conversations.union(flights.map(\.conversation))
     }
 
     /// Returns the heads of the other conversations that are not blocked, oldest first.

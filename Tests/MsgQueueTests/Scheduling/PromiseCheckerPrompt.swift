@@ -32,7 +32,7 @@ extension PromiseChecker {
     /// Whether the prompt stands as long as there is something to ask about.
     private func stands(_ simulation: Simulation, _ until: Int64) -> Bool {
         let hasMessages = !simulation.store.queued.isEmpty || options.promptForFailed
-        return isOnline && hasTransport && !isClosing && !simulation.scheduler.isPaused && hasMessages
+        return isOnline && hasTransport && !isClosing && !simulation.scheduler.gate.pauses.isPaused && hasMessages
             && (session == nil || session?.conversation != nil) && simulation.now.mono < until
     }
 
@@ -93,7 +93,7 @@ extension PromiseChecker {
     }
 
     private func isLeft(_ conversation: Name, _ simulation: Simulation) -> Bool {
-        simulation.scheduler.pausedConversations.contains(conversation) || session?.conversation == conversation
+        simulation.scheduler.gate.pauses.conversations.contains(conversation) || session?.conversation == conversation
             || simulation.scheduler.flights.values.contains { $0.timedOut && $0.isRunning && $0.conversation == conversation }
     }
 

@@ -13,7 +13,9 @@ extension PromiseChecker {
         guard hasTransport else { throw fail("without a transport") }
         guard !isClosing else { throw fail("while closing") }
         guard simulation.now.mono >= simulation.storageUntil else { throw fail("while the store refused writes") }
-        guard mayStart(simulation), !simulation.scheduler.pausedConversations.contains(conversation) else { throw fail("while paused") }
+        guard mayStart(simulation), !simulation.scheduler.gate.pauses.conversations.contains(conversation) else {
+            throw fail("while paused")
+        }
         guard !simulation.sendingSequences.contains(message.sequence) else { throw fail("while it was being sent") }
         let batch = simulation.scheduler.gate.gathering
         for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
@@ -160,7 +162,7 @@ extension PromiseChecker {
         case .timeout: return session.deadline.map { $0 <= simulation.now.mono } ?? false
         case .storage: return simulation.now.mono < simulation.storageUntil
         case .closed: return isClosing
-        case .paused: return isOver && (simulation.scheduler.isPaused || isAllPaused(session, simulation))
+        case .paused: return isOver && (simulation.scheduler.gate.pauses.isPaused || isAllPaused(session, simulation))
         case .started: return false
         }
     }
@@ -172,9 +174,9 @@ extension PromiseChecker {
 
     /// Whether every queued message is in a paused conversation.
     private func isAllPaused(_ session: Session, _ simulation: Simulation) -> Bool {
-        if let conversation = session.conversation { return simulation.scheduler.pausedConversations.contains(conversation) }
+        if let conversation = session.conversation { return simulation.scheduler.gate.pauses.conversations.contains(conversation) }
         return !simulation.store.queued.isEmpty
-            && Set(simulation.store.lanes.keys).isSubset(of: simulation.scheduler.pausedConversations)
+            && Set(simulation.store.lanes.keys).isSubset(of: simulation.scheduler.gate.pauses.conversations)
     }
 
     /// Whether nothing else holds them, so that the scheduler knows it.

@@ -94,10 +94,12 @@ import Testing
         let rows = simulation.queued(after: 0, limit: QueueSample.limit)
         if !queued.isEmpty, reasons.needsSample(wait) { wait = reasons.wait(wait, QueueSample(rows)) }
         var facts = BannerFacts()
-        (facts.connectivity, facts.mode, facts.isPaused) = (scheduler.network.connectivity, simulation.options.mode, scheduler.isPaused)
+        (facts.connectivity, facts.mode, facts.isPaused) = (
+            scheduler.gate.network.connectivity, simulation.options.mode, scheduler.gate.pauses.isPaused
+        )
         facts.queued = Int64(queued.count)
         let text = Words.queue(
-            wait, facts, pausedConversations: Int64(scheduler.pausedConversations.count), now: simulation.now.wall,
+            wait, facts, pausedConversations: Int64(scheduler.gate.pauses.conversations.count), now: simulation.now.wall,
             isAsking: scheduler.prompt.isAsking(simulation.now))
         let violation = try Claim(text, wait, conversation: nil, sequence: nil).violation(simulation)
         #expect(violation == nil, "\(place): \(text): \(violation ?? "")\n\(wait)\n\(simulation.options)\n\(simulation.tail(25))")
@@ -274,7 +276,7 @@ private struct Claim {
     private func atNextRun(_ simulation: EngineSimulation) throws -> String? {
         // A periodic trigger is a run, too; and of the whole queue, other messages may start by themselves.
         let options = simulation.options
-        let hasTrigger = options.triggerInterval != 0 && (!simulation.scheduler.isInBackground || options.sendInBackground)
+        let hasTrigger = options.triggerInterval != 0 && (!simulation.scheduler.gate.isInBackground || options.sendInBackground)
         // What is left of a batch may be enough for the message, and the end of a hold is a run, too.
         let scheduler = simulation.scheduler
         let isHeld = scheduler.gate.isHeldByReceiver(simulation.now) || scheduler.gate.holds.offlineHold(simulation.now) != nil
@@ -293,7 +295,7 @@ private struct Claim {
     }
 
     private func whenReady(_ simulation: EngineSimulation) throws -> String? {
-        let isOffline = !simulation.scheduler.network.isOnline
+        let isOffline = !simulation.scheduler.gate.network.isOnline
         func event(_ future: Future) throws {
             if isOffline { try future.connect() }
             try future.drainAll()
@@ -309,7 +311,7 @@ private struct Claim {
 
     private func atExpiry(_ simulation: EngineSimulation) throws -> String? {
         let future = try Future(simulation)
-        if !simulation.scheduler.network.isOnline { try future.connect() }
+        if !simulation.scheduler.gate.network.isOnline { try future.connect() }
         try future.run(until: wait.expiresAt)
         if isMet(future), sequence != nil { return "attempted before it expired" }
         guard let sequence else { return nil }
@@ -319,7 +321,7 @@ private struct Claim {
     private func byHand(_ simulation: EngineSimulation) throws -> String? {
         if sequence != nil, let violation = try withoutEvent(simulation) { return violation }
         let future = try Future(simulation)
-        if !simulation.scheduler.network.isOnline { try future.connect() }
+        if !simulation.scheduler.gate.network.isOnline { try future.connect() }
         // A batch limits what one drain sends.
         for _ in 0..<max(1, sequence == nil ? Int(wait.count ?? 1) : 1) {
             try future.drainAll()
@@ -333,7 +335,7 @@ private struct Claim {
     /// Nothing is attempted for long.
     private func withoutEvent(_ simulation: EngineSimulation) throws -> String? {
         let future = try Future(simulation)
-        if !simulation.scheduler.network.isOnline, !says("unmetered"), !says("queue runs") { try future.connect() }
+        if !simulation.scheduler.gate.network.isOnline, !says("unmetered"), !says("queue runs") { try future.connect() }
         try future.run(until: future.now.wall + 100_000)
         return isMet(future) ? "attempted without the event: \(future.started)" : nil
     }

@@ -28,9 +28,9 @@ import Testing
         simulation.enqueue("b")
         #expect(try wait(simulation).reason == .person)
         #expect(try wait(simulation).count == 2)
-        _ = simulation.scheduler.pause("b", simulation.now)
+        _ = simulation.scheduler.pause("b")
         #expect(try wait(simulation).reason == .scheduled)
-        _ = simulation.scheduler.pause("a", simulation.now)
+        _ = simulation.scheduler.pause("a")
         #expect(try wait(simulation).reason == .paused)
     }
 
@@ -48,7 +48,7 @@ import Testing
         simulation.enqueue("a", count: 70)
         #expect(try wait(simulation).reason == .person)
         #expect(try wait(simulation).count == nil)
-        _ = simulation.scheduler.pause("a", simulation.now)
+        _ = simulation.scheduler.pause("a")
         #expect(try wait(simulation).reason == .person)
         #expect(try wait(simulation).count == 0)
     }
@@ -107,14 +107,14 @@ import Testing
         try simulation.settle()
         #expect(simulation.flights.count == 1)
         #expect(QueueReasons(simulation.scheduler, simulation.now).startableCount(look(simulation)) == 2)
-        _ = simulation.scheduler.pause("a", simulation.now)
+        _ = simulation.scheduler.pause("a")
         #expect(QueueReasons(simulation.scheduler, simulation.now).startableCount(look(simulation)) == 0)
     }
 
     @Test func Q20_paused_conversations_without_messages_are_no_reason() throws {
         let simulation = try Simulation(.auto, direct: false)
         simulation.setNetwork(.online, metered: true)
-        for number in 0..<40 { _ = simulation.scheduler.pause(Name("p\(number)"), simulation.now) }
+        for number in 0..<40 { _ = simulation.scheduler.pause(Name("p\(number)")) }
         simulation.enqueue("a") { $0.unmeteredOnly = true }
         simulation.advance(1_000)
         #expect(try wait(simulation).reason == .metered)

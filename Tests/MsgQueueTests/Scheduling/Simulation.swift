@@ -73,7 +73,7 @@ final class Simulation: EngineSimulation {
         let scheduler = scheduler
         for (sequence, hand) in checker.forced where !scheduler.requests.contains(sequence) {
             let conversation = store[sequence]?.conversation
-            let isPaused = scheduler.isPaused || conversation.map(scheduler.pausedConversations.contains) ?? true
+            let isPaused = scheduler.gate.pauses.isPaused || conversation.map(scheduler.gate.pauses.conversations.contains) ?? true
             // The round of a later `retryAll` replaces the request.
             let isInRound = checker.putBack.contains(sequence)
             guard isInRound || !checker.isOnline || isPaused else {
@@ -318,7 +318,7 @@ final class Simulation: EngineSimulation {
 
     override func willSetNetwork(_ network: Network) {
         catchUp()
-        guard network != scheduler.network else { return }
+        guard network != scheduler.gate.network else { return }
         note(.network(network))
         checker.networkChanged(network, self)
     }
@@ -339,7 +339,7 @@ final class Simulation: EngineSimulation {
     override func resume(_ conversation: Name? = nil) {
         catchUp()
         note(.paused(conversation, false))
-        if conversation == nil, scheduler.isPaused { checker.pace.interrupted() }
+        if conversation == nil, scheduler.gate.pauses.isPaused { checker.pace.interrupted() }
         super.resume(conversation)
     }
 
@@ -351,7 +351,7 @@ final class Simulation: EngineSimulation {
     override func setBackground(_ isInBackground: Bool) {
         catchUp()
         note(.background(isInBackground))
-        if scheduler.isInBackground, !isInBackground { checker.broughtToForeground() }
+        if scheduler.gate.isInBackground, !isInBackground { checker.broughtToForeground() }
         super.setBackground(isInBackground)
     }
 

@@ -101,7 +101,7 @@ import Testing
             if let flight = simulation.flights.first {
                 try simulation.answer(flight.sequence, random.pick([.retry(.server), .retry(.network)]))
             }
-            if random.chance(10) { _ = simulation.scheduler.pause(random.pick([nil, "ana"]), simulation.now) }
+            if random.chance(10) { _ = simulation.scheduler.pause(random.pick([nil, "ana"])) }
             if random.chance(10) { simulation.scheduler.lifecycleChanged(isInBackground: random.chance(50), simulation.now) }
         }
         simulation.goOffline()
