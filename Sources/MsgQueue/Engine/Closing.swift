@@ -75,7 +75,7 @@ final class Closing: @unchecked Sendable {
     /// the caller must run.
     func finish(isComplete: Bool) -> (CloseResult, CloseCallbacks) {
         let store = context.store
-        engine.attempts.prepareClose()
+        engine.outcomes.prepareClose()
         context.phase = .closed
         if engine.writes.hasUnsaved, !store.isPoisoned { engine.writes.saveUnsaved() }
         engine.events.watches.close(engine.reader)
@@ -83,7 +83,7 @@ final class Closing: @unchecked Sendable {
         let ends = endWaits()
         let stuck = engine.host.transportCalls > 0 || engine.events.isDelivering
         let (barriers, handlerRelease) = engine.events.close()
-        let releases = engine.attempts.close() + [handlerRelease]
+        let releases = engine.outcomes.close() + [engine.attempts.close(), handlerRelease]
         engine.network.stop()
         engine.backups.close()
         let lost = store.close(clean: true)

@@ -15,6 +15,7 @@ final class Driver: @unchecked Sendable {
     private let workers: WorkerPool
     private let host: HostCalls
     private let attempts: AttemptRunner
+    private let outcomes: OutcomeHandler
     private let timer: EngineTimer
     private let failed: FailedMessages
     private let stepReads: StepReads
@@ -42,7 +43,7 @@ final class Driver: @unchecked Sendable {
         (transactions, writes, network) = (parts.transactions, parts.writes, parts.network)
         collection = parts.collection
         (poll, calls, workers, host) = (parts.poll, parts.calls, parts.workers, parts.host)
-        (timer, attempts, failed) = (parts.timer, parts.attempts, FailedMessages(parts))
+        (timer, attempts, outcomes, failed) = (parts.timer, parts.attempts, parts.outcomes, FailedMessages(parts))
         stepReads = StepReads(parts.context, parts.writes)
         (waits, self.reader) = (parts.waits, reader)
         suspendTime = parts.context.ports.asleep()
@@ -167,7 +168,7 @@ final class Driver: @unchecked Sendable {
         var (reads, others, counts) = (0, 0, 0)
         while true {
             extendDeadlinesAfterSuspend()
-            attempts.countBegun()
+            outcomes.countBegun()
             let now = ports.moment
             if writes.hasUnsaved, now.mono >= context.core.scheduler.gate.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(
@@ -184,7 +185,7 @@ final class Driver: @unchecked Sendable {
                 }
             case .timeOut(let token):
                 // The time counts from the call.
-                if let since = attempts.beginning(of: token),
+                if let since = outcomes.beginning(of: token),
                     context.core.scheduler.gate.flights.countTimeout(of: token, from: since) > now.mono
                 {
                     continue
@@ -212,7 +213,7 @@ final class Driver: @unchecked Sendable {
     /// another message takes long.
     private func advanceInBatch() -> Step? {
         var reads = 0
-        attempts.countBegun()
+        outcomes.countBegun()
         while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.counts.totals.queued) {
             if step.isStart { return step }
             let now = ports.moment
@@ -288,20 +289,20 @@ final class Driver: @unchecked Sendable {
 
     /// Returns the next call of the transport, after the beginning of its attempt was committed; nil: none can begin now.
     func nextCall() -> CallQueue.Call? {
-        attempts.handleLeftOutcomes()
+        outcomes.handleLeft()
         if let call = calls.take() { return call }
         guard context.phase == .open, context.hasStart, begin() else { return nil }
         return calls.take()
     }
 
     /// Makes the call and begins the next attempts in the commit that ends it.
-    func make(_ call: CallQueue.Call) { attempts.make(call) { _ = begin() } }
+    func make(_ call: CallQueue.Call) { outcomes.make(call) { _ = begin() } }
 
     /// Ends attempts that the transport left pending. If its calls return at once, this thread begins the next attempts in the same commit
     /// and makes their calls: no other thread has to be woken for them.
     func complete(_ answers: ArraySlice<(token: UInt64, outcome: Outcome)>) -> [QueueError?] {
         let begins = poll == nil && context.phase == .open && attempts.callsReturnAtOnce && !host.isInCallback
-        let errors = attempts.complete(answers, thenBegin: begins ? { _ = self.begin() } : nil)
+        let errors = outcomes.complete(answers, thenBegin: begins ? { _ = self.begin() } : nil)
         while begins, let call = calls.take() { make(call) }
         return errors
     }
@@ -341,7 +342,7 @@ final class Driver: @unchecked Sendable {
             return deliverOne()
         }
         runDueSteps()
-        attempts.make(call) {
+        outcomes.make(call) {
             let mayBegin = continues && !isCallbackNext && !context.core.scheduler.gate.isPausedOffline(ports.moment)
             if mayBegin { _ = begin() } else { writes.commit() }
         }

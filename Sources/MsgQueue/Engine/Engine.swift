@@ -23,6 +23,7 @@ package final class Engine: @unchecked Sendable {
     let transactions: Transactions
     let writes: PendingWrites
     let attempts: AttemptRunner
+    let outcomes: OutcomeHandler
     let waits: Waits
     let driver: Driver
     let backups: Backups
@@ -61,7 +62,8 @@ package final class Engine: @unchecked Sendable {
         (events, poll, host, workers, timer) = (parts.events, parts.poll, parts.host, parts.workers, parts.timer)
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
         collection = parts.collection
-        (transactions, writes, attempts, waits) = (parts.transactions, parts.writes, parts.attempts, parts.waits)
+        (transactions, writes, waits) = (parts.transactions, parts.writes, parts.waits)
+        (attempts, outcomes) = (parts.attempts, parts.outcomes)
         (backups, insertion) = (Backups(context.store), Insertion(parts, idBits))
         handOvers = HandOvers(parts, insertion, firstToken: ports.random())
         (recording, receipts) = (Recording(parts, RandomBits(seed: ports.random())), Receipts(parts))

@@ -92,7 +92,7 @@ extension Engine {
         errors.reserveCapacity(answers.count)
         while errors.count < answers.count {
             try completing {
-                let end = min(errors.count + attempts.outcomesPerCommit, answers.count)
+                let end = min(errors.count + outcomes.perCommit, answers.count)
                 errors += driver.complete(answers[errors.count..<end])
             }
         }

@@ -16,6 +16,7 @@ struct EngineParts {
     let transactions: Transactions
     let writes: PendingWrites
     let attempts: AttemptRunner
+    let outcomes: OutcomeHandler
 
     init(_ context: EngineContext) throws(QueueError) {
         self.context = context
@@ -39,6 +40,7 @@ struct EngineParts {
         maintenance = Maintenance(context, events, health)
         transactions = Transactions(context, health, maintenance)
         writes = PendingWrites(context, events, health, maintenance, drains, transactions, calls)
-        attempts = AttemptRunner(context, health, calls, host, transactions, writes)
+        attempts = AttemptRunner(context, health, calls, writes)
+        outcomes = OutcomeHandler(context, calls, host, transactions, writes)
     }
 }

@@ -101,7 +101,7 @@ package struct SimulatedProcess {
     package func dispose() {
         kill()
         engine.context.lock.withLock {
-            _ = (engine.attempts.close(), engine.events.close(), engine.drains.close(), engine.waits.close())
+            _ = (engine.outcomes.close(), engine.attempts.close(), engine.events.close(), engine.drains.close(), engine.waits.close())
             engine.network.stop()
             engine.backups.close()
             engine.context.store.close(clean: false)

@@ -340,7 +340,7 @@ class EngineSimulation {
         let call = hangingCalls.remove(at: place)
         for attempt in call.attempts { journal.returns[attempt.flight.token] = .pending }
         journal.returns[token] = outcome ?? .pending
-        context.lock.withLock { engine.attempts.make(call) { engine.writes.commit() } }
+        context.lock.withLock { engine.outcomes.make(call) { engine.writes.commit() } }
         return true
     }
 
