@@ -1,8 +1,6 @@
 /// The durable feed of changes: each change of a message's status has a position, and is written by the transaction of its fact.
 ///
-/// The table `change` exists in stores that were opened with the option `keep_changes`. A row has the changes of one commit, or of a part of
-/// it (`ChangeRows`). The row at 0 is the head: how many changes are kept (0: the feed is off), the epoch, and the first position of the
-/// epoch. A new epoch begins when changes may be missing: nothing that a token of another one said is true then.
+/// A new epoch begins when changes may be missing: nothing that a token of another one said is true then.
 ///
 /// Follows the transaction of the store, like the values that `Store` keeps in memory.
 final class ChangeFeed {
@@ -21,54 +19,6 @@ final class ChangeFeed {
         var keptBytes: Int64 { bytes.subtractingClamped(removedBytes) }
     }
 
-    /// A row of the table.
-    private struct StoredRow {
-        let first: Int64
-        let count: Int64
-        let at: Int64
-        /// A random number of the session that wrote it: another history of the store has another one. In the head the epoch.
-        let salt: Int64
-        /// Of the changes in this row and all before it. In the head the first position of the epoch.
-        let bytes: Int64
-        let rows: [UInt8]
-
-        /// Reads a row with all columns in order; nil: it is damaged.
-        init?(_ statement: Statement) {
-            (first, count, at) = (statement.int(0), statement.int(1), statement.int(2))
-            (salt, bytes, rows) = (statement.int(3), statement.int(4), statement.blob(5))
-            guard statement.int(6) == rows.withUnsafeBytes(checksum) else { return nil }
-            guard count >= 0, first >= 0, first <= ChangeFeed.lastPosition, count <= ChangeFeed.lastPosition else { return nil }
-        }
-
-        /// A row that is written without a copy of its changes.
-        init(first: Int64, count: Int64, at: Int64, salt: Int64, bytes: Int64) {
-            (self.first, self.count, self.at, self.salt, self.bytes, rows) = (first, count, at, salt, bytes, [])
-        }
-
-        func checksum(_ changes: UnsafeRawBufferPointer) -> Int64 {
-            var checksum = Checksum()
-            checksum.add(first)
-            checksum.add(count)
-            checksum.add(at)
-            checksum.add(salt)
-            checksum.add(bytes)
-            checksum.add(changes)
-            return checksum.stored
-        }
-
-        /// The position after its last change.
-        var end: Int64 { first &+ count }
-
-        func check(of change: ArraySlice<UInt8>, at position: Int64) -> UInt64 {
-            var checksum = Checksum()
-            checksum.add(salt)
-            checksum.add(position)
-            change.withUnsafeBytes { checksum.add($0) }
-            // 0 says that there was no row.
-            return max(checksum.value, 1)
-        }
-    }
-
     /// A row has about so many bytes at most.
     private static let rowBytes = 4096
     /// The most changes that one commit removes, beside as many as it adds.
@@ -79,10 +29,8 @@ final class ChangeFeed {
     private static let leastBytes: Int64 = 16 << 10
     /// Bytes of disk space for the changes that an unsent message may still make.
     static let reservePerUnsent: Int64 = 256
-    private static let lastPosition: Int64 = 1 << 60
 
-    // The store owns the database, and this.
-    private unowned let database: Database
+    private let table: ChangeTable
     /// The most changes that are kept.
     private let keep: Int64
     private let limitFileBytes: Int64
@@ -99,28 +47,14 @@ final class ChangeFeed {
     private var oldestCheck: (position: Int64, check: UInt64)?
 
     private init(_ database: Database, keep: Int64, limitFileBytes: Int64) {
-        (self.database, self.keep, self.limitFileBytes) = (database, keep, limitFileBytes)
+        (table, self.keep, self.limitFileBytes) = (ChangeTable(database), keep, limitFileBytes)
     }
 
     // MARK: Opening
 
-    /// Whether the store has the table.
-    static func exists(in database: Database) throws(QueueError) -> Bool {
-        let tables = try database.statement("SELECT 1 FROM sqlite_schema WHERE name = 'change'")
-        return try tables.first { true } ?? false
-    }
-
-    /// How many changes are kept by what the table says; 0: none, or the head is damaged.
-    static func storedLimit(of database: Database) throws(QueueError) -> Int64 { try head(of: database)?.count ?? 0 }
-
-    private static func head(of database: Database) throws(QueueError) -> StoredRow? {
-        let statement = try database.statement("SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first = 0")
-        return try statement.first { () throws(QueueError) in StoredRow(statement) } ?? nil
-    }
-
     /// The feed of a store that is only read; nil: it has none.
     static func reading(_ database: Database) throws(QueueError) -> ChangeFeed? {
-        guard try exists(in: database), let head = try head(of: database), head.count > 0 else { return nil }
+        guard let head = try ChangeTable(database).head(), head.count > 0 else { return nil }
         let feed = ChangeFeed(database, keep: head.count, limitFileBytes: 0)
         guard try feed.read(head) else { return nil }
         return feed
@@ -129,10 +63,10 @@ final class ChangeFeed {
     /// The feed of a store that is written, inside a transaction of the opening if `needsTransaction`.
     static func writing(_ database: Database, keep: Int64, limitFileBytes: Int64) throws(QueueError) -> ChangeFeed {
         let feed = ChangeFeed(database, keep: keep, limitFileBytes: limitFileBytes)
-        if try !exists(in: database) {
-            try database.execute(Schema.changeTable)
+        if try !feed.table.exists() {
+            try feed.table.create()
             try feed.restart()
-        } else if let head = try head(of: database), head.count > 0 {
+        } else if let head = try feed.table.head(), head.count > 0 {
             if try feed.read(head) {
                 if head.count != keep { try feed.writeHead(keep: keep) }
             } else {
@@ -149,18 +83,19 @@ final class ChangeFeed {
 
     /// Whether the opening must write something before the feed can be used.
     static func needsTransaction(_ database: Database, keep: Int64) throws(QueueError) -> Bool {
-        guard try exists(in: database), let head = try head(of: database), head.count == keep else { return true }
+        guard let head = try ChangeTable(database).head(), head.count == keep else { return true }
         return try !ChangeFeed(database, keep: keep, limitFileBytes: 0).read(head)
     }
 
     /// Ends the feed, because the store is changed without it. Inside the caller's transaction.
     static func end(in database: Database) throws(QueueError) {
-        guard let head = try head(of: database), head.count > 0 else { return }
-        try write(StoredRow(first: 0, count: 0, at: head.at, salt: head.salt, bytes: head.bytes), to: database)
+        let table = ChangeTable(database)
+        guard let head = try table.head(), head.count > 0 else { return }
+        try table.write(StoredChanges(first: 0, count: 0, at: head.at, salt: head.salt, bytes: head.bytes))
     }
 
     /// Returns false if the table is damaged.
-    private func read(_ head: StoredRow) throws(QueueError) -> Bool {
+    private func read(_ head: StoredChanges) throws(QueueError) -> Bool {
         (extent.epoch, extent.start) = (head.salt, max(head.bytes, 1))
         guard try readRows() else { return false }
         committed = extent
@@ -169,25 +104,14 @@ final class ChangeFeed {
 
     /// Finds the first and the last position. Returns false if a row is damaged.
     private func readRows() throws(QueueError) -> Bool {
-        let statement = try database.statement(
-            "SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first > 0 ORDER BY first DESC LIMIT 1")
-        let last = try statement.first { () throws(QueueError) in StoredRow(statement) } ?? nil
-        guard let last, let first = try firstRow() else {
-            let rows = try database.statement("SELECT count(*) FROM change WHERE first > 0")
-            guard try rows.first({ () throws(QueueError) in rows.int(0) }) == 0 else { return false }
+        guard let last = try table.last(), let first = try table.first() else {
+            guard try table.isEmpty() else { return false }
             (extent.first, extent.last) = (extent.start, extent.start - 1)
             return true
         }
         (extent.first, extent.last, extent.bytes) = (first.first, last.end - 1, last.bytes)
         extent.removedBytes = first.bytes.subtractingClamped(Int64(first.rows.count))
         return last.end > last.first && extent.start <= last.end
-    }
-
-    /// Returns the first row; nil: there is none, or it is damaged.
-    private func firstRow() throws(QueueError) -> StoredRow? {
-        let statement = try database.statement(
-            "SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first > 0 ORDER BY first LIMIT 1")
-        return try statement.first { () throws(QueueError) in StoredRow(statement) } ?? nil
     }
 
     // MARK: Writing
@@ -234,36 +158,16 @@ final class ChangeFeed {
     private func writePending() throws(QueueError) {
         let (count, before) = (pending.count, extent)
         guard count > 0 else { return }
-        guard before.last < Self.lastPosition - count else { throw QueueError(.full, "the feed of changes has no positions left") }
-        let statement = try database.statement(
-            "INSERT INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+        guard before.last < ChangeTable.lastPosition - count else { throw QueueError(.full, "the feed of changes has no positions left") }
         let bytes = before.bytes.addingClamped(Int64(pending.bytes.count))
-        let row = StoredRow(first: before.last + 1, count: count, at: wall(), salt: salt, bytes: bytes)
-        try pending.bytes.withBytes { changes throws(QueueError) in try Self.run(statement, row, changes) }
+        let row = StoredChanges(first: before.last + 1, count: count, at: wall(), salt: salt, bytes: bytes)
+        try pending.bytes.withBytes { changes throws(QueueError) in try table.insert(row, changes) }
         pending.removeAll()
         (extent.last, extent.bytes) = (before.last + count, bytes)
     }
 
-    /// Writes the head.
-    private static func write(_ head: StoredRow, to database: Database) throws(QueueError) {
-        let statement = try database.statement(
-            "INSERT OR REPLACE INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-        try run(statement, head, UnsafeRawBufferPointer(start: nil, count: 0))
-    }
-
-    private static func run(_ statement: Statement, _ row: StoredRow, _ changes: UnsafeRawBufferPointer) throws(QueueError) {
-        statement.bind(1, row.first)
-        statement.bind(2, row.count)
-        statement.bind(3, row.at)
-        statement.bind(4, row.salt)
-        statement.bind(5, row.bytes)
-        try statement.bind(6, borrowing: changes)
-        statement.bind(7, row.checksum(changes))
-        try statement.run()
-    }
-
     private func writeHead(keep: Int64) throws(QueueError) {
-        try Self.write(StoredRow(first: 0, count: keep, at: wall(), salt: extent.epoch, bytes: extent.start), to: database)
+        try table.write(StoredChanges(first: 0, count: keep, at: wall(), salt: extent.epoch, bytes: extent.start))
     }
 
     /// Begins a new epoch, because changes may be missing. Inside the caller's transaction.
@@ -275,7 +179,7 @@ final class ChangeFeed {
 
     /// Removes all changes, some of which are damaged, and begins a new epoch. Inside the caller's transaction.
     func clear() throws(QueueError) {
-        try database.execute("DELETE FROM change")
+        try table.removeAll()
         try restart()
         (extent.first, extent.bytes, extent.removedBytes) = (extent.start, 0, 0)
     }
@@ -300,14 +204,10 @@ final class ChangeFeed {
         }
         guard floor > extent.first else { return }
         floor = min(floor, extent.first + Self.removalStep + 2 * (extent.last - committed.last), extent.last)
-        let search = try database.statement("SELECT max(first) FROM change WHERE first > 0 AND first <= ?1")
-        search.bind(1, floor)
-        guard let next = try search.first({ () throws(QueueError) in search.int(0) }), next > extent.first else { return }
-        let removal = try database.statement("DELETE FROM change WHERE first > 0 AND first < ?1")
-        removal.bind(1, next)
-        try removal.run()
+        guard let next = try table.start(of: floor), next > extent.first else { return }
+        try table.remove(before: next)
         // A damaged row is no reason to refuse an outcome.
-        guard let first = try firstRow() else { return try clear() }
+        guard let first = try table.first() else { return try clear() }
         extent.first = first.first
         extent.removedBytes = first.bytes.subtractingClamped(Int64(first.rows.count))
     }
@@ -340,7 +240,7 @@ final class ChangeFeed {
         var changes: [StoredChange] = []
         if position <= committed.last {
             changes.reserveCapacity(min(limit, Int(clamping: committed.last - position + 1)))
-            try forEach(from: position) { row, position, change, check in
+            try table.forEach(from: position, through: committed.last) { row, position, change, check in
                 changes.append(
                     StoredChange(
                         kind: change.kind, status: change.status, failure: change.failure, code: change.code, at: row.at, id: change.id,
@@ -383,48 +283,18 @@ final class ChangeFeed {
 
     private func check(at position: Int64) throws(QueueError) -> UInt64 {
         var found: UInt64 = 0
-        try forEach(from: position) { _, _, _, check in
+        try table.forEach(from: position, through: committed.last) { _, _, _, check in
             found = check
             return false
         }
         return found
     }
 
-    /// Calls `body` for each change from a position on, until it returns false.
-    private func forEach(
-        from position: Int64, _ body: (StoredRow, Int64, ChangeRows.Change, UInt64) -> Bool
-    ) throws(QueueError) {
-        let damage = QueueError(.corrupt, "the feed of changes is damaged")
-        let search = try database.statement("SELECT max(first) FROM change WHERE first > 0 AND first <= ?1")
-        search.bind(1, position)
-        guard var next = try search.first({ () throws(QueueError) in search.int(0) }), next > 0 else { throw damage }
-        let statement = try database.statement(
-            "SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first >= ?1 ORDER BY first")
-        statement.bind(1, next)
-        let last = committed.last
-        var isFound = false
-        try statement.forEach { () throws(QueueError) in
-            guard let row = StoredRow(statement), row.first == next else { throw damage }
-            var reader = ChangeReader(row.rows)
-            while next < row.end {
-                guard next <= last else { return false }
-                guard let (change, bytes) = reader.next() else { throw damage }
-                if next >= position {
-                    isFound = true
-                    guard body(row, next, change, row.check(of: bytes, at: next)) else { return false }
-                }
-                next += 1
-            }
-            guard reader.isAtEnd else { throw damage }
-            return next <= last
-        }
-        guard isFound else { throw damage }
-    }
-
     /// Whether the table is intact, or there is none.
     static func isIntact(in database: Database) throws(QueueError) -> Bool {
-        guard try exists(in: database) else { return true }
-        guard let head = try head(of: database) else { return false }
+        let table = ChangeTable(database)
+        guard try table.exists() else { return true }
+        guard let head = try table.head() else { return false }
         let feed = ChangeFeed(database, keep: max(head.count, 1), limitFileBytes: 0)
         return try feed.read(head) && feed.isIntact()
     }
@@ -433,7 +303,7 @@ final class ChangeFeed {
         guard committed.last >= committed.first else { return true }
         var count: Int64 = 0
         let isRead =
-            (try? forEach(from: committed.first) { _, _, _, _ in
+            (try? table.forEach(from: committed.first, through: committed.last) { _, _, _, _ in
                 count += 1
                 return true
             }) != nil

@@ -154,7 +154,7 @@ enum Schema {
         ) STRICT, WITHOUT ROWID
         """
 
-    /// The changes of messages, see `ChangeFeed.swift`. Only stores that were opened with the option `keep_changes` have it.
+    /// The changes of messages, see `ChangeTable.swift`. Only stores that were opened with the option `keep_changes` have it.
     static let changeTable = """
         CREATE TABLE change(
           first INTEGER PRIMARY KEY,         -- the position of the first change; 0: the head

@@ -8,7 +8,7 @@ extension Store {
     /// Opens the feed, as the last step of the opening. With `maintenance`, it goes on as the program that owns the store has begun it.
     func openFeed(_ options: Options) throws(QueueError) {
         guard !isReadOnly else { return insertion.feed = try ChangeFeed.reading(database) }
-        let stored = try ChangeFeed.exists(in: database) ? ChangeFeed.storedLimit(of: database) : 0
+        let stored = try ChangeTable(database).head()?.count ?? 0
         let keep = options.keepChanges == 0 && options.maintenance ? stored : options.keepChanges
         guard keep > 0 else { return endsFeed = stored > 0 }
         space.keepsChanges = true
