@@ -124,6 +124,9 @@ final class Drains {
         return Report(stop: .started, remaining: left.queued, remainingFailed: left.failed)
     }
 
+    /// The number of queued messages of the conversation that is drained alone; nil: no such drain.
+    var queuedAlone: Int64? { context.core.scheduler.session?.conversation.map { left(of: $0).queued } }
+
     /// Returns the counts of one conversation or of all; messages in flight count as queued.
     func left(of conversation: Name?) -> Counts {
         guard let conversation else { return context.store.counts.totals }

@@ -172,7 +172,7 @@ final class Driver: @unchecked Sendable {
             let now = ports.moment
             if writes.hasUnsaved, now.mono >= context.core.scheduler.gate.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(
-                now, queued: store.counts.totals.queued, inSession: queuedInSession, commits: store.commits)
+                now, queued: store.counts.totals.queued, inSession: drains.queuedAlone, commits: store.commits)
             switch step {
             case .start, .wait: return step
             case .schedule, .scan, .survey, .load, .expire, .seek:
@@ -222,12 +222,6 @@ final class Driver: @unchecked Sendable {
             writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
         }
         return nil
-    }
-
-    /// The number of queued messages of the conversation that is drained alone; nil: no such drain.
-    private var queuedInSession: Int64? {
-        guard let session = context.core.scheduler.session, session.conversation != nil else { return nil }
-        return drains.left(of: session.conversation).queued
     }
 
     private func extendDeadlinesAfterSuspend() {
