@@ -1,6 +1,8 @@
 /// The log: its checkpoints and flushes, the side record that says how long it is, and the disk space that they keep and free.
 final class StoreLog {
     private let database: Database
+    /// nil: the database has no log.
+    private let log: WriteAheadLog?
     private let state: StateRow
     private let space: DiskSpace
     private let side: SideFile
@@ -11,7 +13,7 @@ final class StoreLog {
 
     /// `path`: of the store, beside which the side record is.
     init(_ database: Database, _ state: StateRow, _ space: DiskSpace, path: String) {
-        (self.database, self.state, self.space, side) = (database, state, space, SideFile(of: path))
+        (self.database, log, self.state, self.space, side) = (database, database.log, state, space, SideFile(of: path))
     }
 
     private var path: String { database.path }
@@ -44,7 +46,7 @@ final class StoreLog {
     }
 
     private func prepareSideRecord() throws(QueueError) {
-        guard let log = database.log else { return }
+        guard let log else { return }
         // A checkpoint writes the record, which has failed.
         guard !side.isOpen else { return try side.write(record(of: log), durable: true) }
         try side.open()
@@ -68,7 +70,7 @@ final class StoreLog {
 
     /// Writes the durable length of the log to the side record.
     func noteFlushed() {
-        guard let log = database.log, !database.isPoisoned, !log.isFresh else { return }
+        guard let log, !database.isPoisoned, !log.isFresh else { return }
         do throws(QueueError) { try side.write(record(of: log), durable: false) } catch {
             // Without the record, only a loss of the log's end would not be detected.
             Log.warning(error.detail)
@@ -78,7 +80,7 @@ final class StoreLog {
     /// Runs a checkpoint. Returns true when the log is no longer needed. After a failure the log is kept; nothing is lost.
     @discardableResult
     func checkpoint() -> Bool {
-        guard let log = database.log, !log.isFresh else { return true }
+        guard let log, !log.isFresh else { return true }
         guard copy(log) else { return false }
         if hasRemovedText {
             if clean(log) { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
@@ -119,14 +121,14 @@ final class StoreLog {
     }
 
     /// Whether a commit is not durable yet.
-    var needsFlush: Bool { database.log?.needsFlush ?? false }
+    var needsFlush: Bool { log?.needsFlush ?? false }
 
     /// The number of successful flushes. What was committed before the last one is durable.
-    var flushes: Int { database.log?.flushes ?? 0 }
+    var flushes: Int { log?.flushes ?? 0 }
 
     /// Makes all commits durable.
     func flush() throws(QueueError) {
-        guard let log = database.log, log.needsFlush, !database.isInTransaction else { return }
+        guard let log, log.needsFlush, !database.isInTransaction else { return }
         try log.flush()
         noteFlushed()
     }
@@ -134,7 +136,7 @@ final class StoreLog {
     /// Removes deleted text from the log and the file as well.
     func scrub() {
         // A store in memory has no log.
-        guard let log = database.log else { return hasRemovedText = false }
+        guard let log else { return hasRemovedText = false }
         // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
         guard empty(log, { state.isMarked ? clean($0) : $0.truncate() }) else {
             // The next checkpoint tries again.
@@ -147,7 +149,7 @@ final class StoreLog {
     /// Marks the database file as in use without a checkpoint, after which the next change would start the log again, with two flushes. The
     /// rest of the row stays as it was: the log was started for it. Returns false when a checkpoint must do it.
     func markFile() -> Bool {
-        guard let log = database.log, let statePage, !log.isOverdue else { return false }
+        guard let log, let statePage, !log.isOverdue else { return false }
         do throws(QueueError) {
             if log.needsFlush { try log.flush() }
             guard try log.rewritePage(statePage, StoreState.markingOpen) else { return false }
@@ -161,9 +163,9 @@ final class StoreLog {
     }
 
     /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
-    var isLong: Bool { database.log?.isLong ?? false }
+    var isLong: Bool { log?.isLong ?? false }
     /// Whether a checkpoint cannot wait for the timer thread.
-    var isOverdue: Bool { database.log?.isOverdue ?? false }
+    var isOverdue: Bool { log?.isOverdue ?? false }
 
     // MARK: Disk space
 
@@ -180,7 +182,7 @@ final class StoreLog {
     /// Returns false when nothing can be freed.
     func freeSpace(usingReserve mayRelease: Bool = true) -> Bool {
         guard !database.isInTransaction, !database.isPoisoned else { return false }
-        if let log = database.log, !log.isFresh, checkpoint() { return true }
+        if let log, !log.isFresh, checkpoint() { return true }
         guard mayRelease, space.reserve?.release() ?? false else { return false }
         Log.warning("\(path): the disk is full; using the space reserved for sending and deleting")
         return true

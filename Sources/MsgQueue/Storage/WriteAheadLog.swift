@@ -85,7 +85,7 @@ final class WriteAheadLog {
     /// The number of frames that are not checkpointed.
     var frames: Int32 { isFresh ? 0 : writtenFrames }
     /// Whether a commit is not durable yet.
-    var needsFlush: Bool { !database.isPoisoned && frames > flushedFrames }
+    var needsFlush: Bool { frames > flushedFrames && !database.isPoisoned }
     /// The end of the last frame, in bytes.
     private var end: Int64 { Int64(LogImage.headerSize) + Int64(frames) * (Int64(LogImage.frameHeaderSize) + pageSize) }
     /// Whether the log is long enough for a checkpoint.
