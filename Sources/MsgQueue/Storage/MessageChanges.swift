@@ -86,7 +86,7 @@ extension MessageTable {
 
     /// Called for a row that gets a time of its own, or replaces one in its place.
     func noteTimed(_ row: Row, insteadOf old: Row) throws(QueueError) {
-        guard old.timeAt == 0, row.timeAt != 0, row.sequence < state.timedFrom else { return }
+        guard old.timeAt == 0, row.timeAt != 0, let end = state.timedFrom, row.sequence < end else { return }
         // The last plain rows may not be in the table yet.
         try insertion.settleBulk(from: Int64.max)
         try times.extend()

@@ -34,10 +34,10 @@ final class StateRow {
         get { row.foldedThrough }
         set { row.foldedThrough = newValue }
     }
-    /// Messages from this one on have a `time_at`; 0: none must.
-    var timedFrom: Int64 {
-        get { row.timedFrom }
-        set { row.timedFrom = newValue }
+    /// Messages from this one on have a `time_at`; nil: none must.
+    var timedFrom: Int64? {
+        get { row.timedFrom == 0 ? nil : row.timedFrom }
+        set { row.timedFrom = newValue ?? 0 }
     }
     /// The number of rows that are not folded.
     var unfoldedRows: Int64 { nextSequence - 1 - foldedThrough }

@@ -27,7 +27,7 @@ final class TimeIndex {
 
     /// Returns the `time_at` of a new row. `given`: the time of its draft; 0: none.
     func take(_ given: Int64, at sequence: Int64, now: Int64) -> Int64 {
-        if state.timedFrom == 0 {
+        if state.timedFrom == nil {
             switch TimeOrder.place(given: given, now: now, latest: latestPlain) {
             case .plain:
                 latestPlain = now
@@ -42,8 +42,8 @@ final class TimeIndex {
 
     /// The same for a row that replaces the one with this sequence number.
     func take(_ given: Int64, inPlaceOf sequence: Int64, now: Int64) -> Int64 {
-        if sequence == state.lastSequence, state.timedFrom == 0 { return take(given, at: sequence, now: now) }
-        if state.timedFrom == 0 { state.timedFrom = state.lastSequence + 1 }
+        if sequence == state.lastSequence, state.timedFrom == nil { return take(given, at: sequence, now: now) }
+        if state.timedFrom == nil { state.timedFrom = state.lastSequence + 1 }
         hasTimes = true
         return given != 0 ? given : max(now, 1)
     }
@@ -51,9 +51,10 @@ final class TimeIndex {
     /// Gives the last plain rows a `time_at`. Called for each row before them that gets a time of its own, so that the plain rows come to an
     /// end before pages by time read past many others among them.
     func extend() throws(QueueError) {
+        guard let end = state.timedFrom else { return }
         let plain = try database.statement(
             "SELECT seq, conversation FROM message NOT INDEXED WHERE seq < ?1 AND time_at = 0 ORDER BY seq DESC LIMIT ?2")
-        plain.bind(1, state.timedFrom)
+        plain.bind(1, end)
         plain.bind(2, Self.extended)
         var first: Int64 = 1
         try plain.forEach { () throws(QueueError) in
@@ -63,7 +64,7 @@ final class TimeIndex {
         }
         let update = try database.statement("UPDATE message SET time_at = max(created_at, 1) WHERE seq >= ?1 AND seq < ?2 AND time_at = 0")
         update.bind(1, first)
-        update.bind(2, state.timedFrom)
+        update.bind(2, end)
         try update.run()
         state.timedFrom = first
     }
@@ -77,8 +78,8 @@ final class TimeIndex {
             """)
         timed.bind(1, state.foldedThrough)
         let hasEntries = try timed.first { () throws(QueueError) in timed.bool(0) } ?? false
-        hasTimes = hasEntries || state.timedFrom != 0
-        guard state.timedFrom == 0 else { return }
+        hasTimes = hasEntries || state.timedFrom != nil
+        guard state.timedFrom == nil else { return }
         let last = try database.statement("SELECT created_at FROM message NOT INDEXED WHERE time_at = 0 ORDER BY seq DESC LIMIT 1")
         latestPlain = try last.first { () throws(QueueError) in last.int(0) } ?? Int64.min
     }
@@ -108,7 +109,7 @@ final class TimeIndex {
                 update.bind(1, sequence)
                 try update.run()
             }
-            state.timedFrom = lastTimed > lastPlain ? lastPlain + 1 : 0
+            state.timedFrom = lastTimed > lastPlain ? lastPlain + 1 : nil
         }
         try read()
         if hasTimes { try rereadNewest() }
@@ -205,7 +206,7 @@ final class TimeIndex {
     }
 
     /// All plain rows have lower sequence numbers.
-    var plainEnd: Int64 { state.timedFrom == 0 ? Int64.max : state.timedFrom }
+    var plainEnd: Int64 { state.timedFrom ?? Int64.max }
 
     /// Returns the place of the message with this sequence number; nil: there is none.
     func place(of sequence: Int64) throws(QueueError) -> (place: TimePlace, isPlain: Bool)? {

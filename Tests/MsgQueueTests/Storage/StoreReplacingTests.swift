@@ -64,7 +64,7 @@ import Testing
         }
         let plain = try bench.rows("SELECT count(*) FROM message WHERE time_at = 0").first?.first ?? nil
         #expect(plain.flatMap { Int($0) } ?? 99 <= 103 - 2 - 2 * 32)
-        #expect(try bench.rows("SELECT 1 FROM message WHERE time_at = 0 AND seq >= \(bench.store.state.timedFrom)") == [])
+        #expect(try bench.rows("SELECT 1 FROM message WHERE time_at = 0 AND seq >= \(bench.store.times.plainEnd)") == [])
         let places = try bench.store.pages.page(Filter(limit: 1_000, order: .time), sending: []) { _ in }.map(\.sequence)
         #expect(Set(places) == Set(1...106))
         #expect(try bench.store.differences() == [])

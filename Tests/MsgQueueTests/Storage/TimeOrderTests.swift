@@ -205,7 +205,7 @@ import Testing
                 throw QueueError(.storage, "a test")
             }
         }
-        #expect(bench.store.state.timedFrom == 0)
+        #expect(bench.store.state.timedFrom == nil)
         #expect(try bench.store.differences() == [])
         #expect(try bench.row(3)?.time == row.createdAt)
         try bench.add("a", [1])
