@@ -5,7 +5,7 @@ import Glibc
 struct Benchmark {
     private static let usage = """
         usage: msgqueue-bench recovery
-               msgqueue-bench calls [--directory DIRECTORY] [--deepest N]
+               msgqueue-bench calls [--directory DIRECTORY] [--deepest N] [--only CALL,CALL]
                msgqueue-bench series [--seconds S] [--rounds N] [--directory DIRECTORY] [--deepest N]
                msgqueue-bench [--work W1,W2,W3,W4] [--seconds S] [--rounds N] [--directory DIRECTORY] [--json]
 
@@ -19,9 +19,9 @@ struct Benchmark {
         default 1000000), a drain with 16 attempts in flight (W4b), and the latencies of an enqueue while a drain runs (F8) and from
         enqueue to the transport, of messages that follow one another at once (W8) and after 2 ms (W8 spaced).
 
-        calls: for each call that reads or changes the store, the median and the 99th percentile of its time and the longest time for which
-        one thread held the engine's lock meanwhile, in milliseconds, with 1000, 100000 and 1000000 messages (up to --deepest) in 1, 1000
-        and 100000 conversations.
+        calls: for each call that reads or changes the store, the median and the 99th percentile of its time, the longest time for which
+        one thread held the engine's lock meanwhile, and the most processor time that it used then, in milliseconds, with 1000, 100000 and
+        1000000 messages (up to --deepest) in 1, 1000 and 100000 conversations. --only: these calls, with --deepest messages.
 
         recovery: the table of the simulation kit's documentation. 1,000 clients of one receiver reconnect at the same moment, with
         several retry policies, in virtual time.
@@ -37,6 +37,7 @@ struct Benchmark {
     private var rounds = 5
     private var directory = "."
     private var deepest = 1_000_000
+    private var only: Set<String> = []
     private var isJSON = false
 
     private var series: Series { Series(seconds: seconds, rounds: rounds, directory: directory, deepest: deepest) }
@@ -51,7 +52,9 @@ struct Benchmark {
             if part != nil { arguments.removeFirst() }
             while let name = arguments.popFirst() { try benchmark.set(name) { arguments.popFirst() } }
             if part == "series" { return print(try benchmark.series.json()) }
-            if part == "calls" { return try CallTimes(directory: benchmark.directory, deepest: benchmark.deepest).run() }
+            if part == "calls" {
+                return try CallTimes(directory: benchmark.directory, deepest: benchmark.deepest, only: benchmark.only).run()
+            }
             try benchmark.run()
         } catch {
             let message = Array("msgqueue-bench: \(error)\n".utf8)
@@ -67,7 +70,7 @@ struct Benchmark {
             isJSON = true
             return
         }
-        guard ["--work", "--seconds", "--rounds", "--directory", "--deepest"].contains(name) else {
+        guard ["--work", "--seconds", "--rounds", "--directory", "--deepest", "--only"].contains(name) else {
             throw UsageError(description: "unknown option \(name)\n\(Self.usage)")
         }
         guard let value = next() else { throw UsageError(description: "\(name) needs a value") }
@@ -92,6 +95,7 @@ struct Benchmark {
                 throw UsageError(description: "--deepest must be 0 to 10000000, got \(value)")
             }
             deepest = number
+        case "--only": only = Set(value.split(separator: ",").map(String.init))
         default: directory = value
         }
     }

@@ -9,14 +9,16 @@ struct CallTimes {
 
     let directory: String
     let deepest: Int
+    /// The calls to measure; empty: all of them, at every depth. Otherwise only the deepest store is measured.
+    let only: Set<String>
 
     func run() throws {
-        print("messages conversations call p50_ms p99_ms held_ms")
-        for depth in Self.depths where depth <= deepest {
+        print("messages conversations call p50_ms p99_ms held_ms held_cpu_ms")
+        for depth in Self.depths where depth <= deepest && (only.isEmpty || depth == deepest) {
             for conversations in Self.conversations where conversations <= depth {
                 let folder = try Folder(in: directory)
                 defer { folder.remove() }
-                try Store(folder.path, depth, conversations).measure()
+                try Store(folder.path, depth, conversations, only).measure()
             }
         }
     }
@@ -26,11 +28,12 @@ struct CallTimes {
         private let (folder, depth, conversations): (String, Int, Int)
         private var engine: Engine
         private let options: Options
+        private let only: Set<String>
         private var ids: [String] = []
         private var next = 0
 
-        init(_ folder: String, _ depth: Int, _ conversations: Int) throws {
-            (self.folder, self.depth, self.conversations) = (folder, depth, conversations)
+        init(_ folder: String, _ depth: Int, _ conversations: Int, _ only: Set<String>) throws {
+            (self.folder, self.depth, self.conversations, self.only) = (folder, depth, conversations, only)
             var options = Options()
             (options.mode, options.direct) = (.manual, false)
             (engine, self.options) = (try Engine.open(path: "\(folder)/queue.db", options: options), options)
@@ -68,18 +71,30 @@ struct CallTimes {
         }
 
         private func measure(_ name: String, _ times: Int = 50, _ call: () throws -> Void) throws {
-            var (samples, held): ([Double], UInt64) = ([], 0)
+            var left = times
+            try measure(name, while: { left > 0 }) {
+                left -= 1
+                try call()
+            }
+        }
+
+        private func measure(_ name: String, while continues: () -> Bool, _ call: () throws -> Void) throws {
+            guard only.isEmpty || only.contains(name) else { return }
+            var (samples, held, ofProcessor): ([Double], UInt64, UInt64) = ([], 0, 0)
             _ = engine.takeLongestHold()
-            for _ in 0..<times {
+            while continues() {
                 let start = Self.now
                 try call()
                 samples.append(Double(Self.now &- start) / 1e6)
                 // What follows the call, as on the timer's thread, counts.
                 usleep(2_000)
-                held = max(held, engine.takeLongestHold())
+                let longest = engine.takeLongestHold()
+                (held, ofProcessor) = (max(held, longest.elapsed), max(ofProcessor, longest.ofProcessor))
             }
+            guard !samples.isEmpty else { return }
             samples.sort()
-            let columns = [samples[samples.count / 2], samples[samples.count * 99 / 100], Double(held) / 1e6].map(Self.decimal)
+            let columns = [samples[samples.count / 2], samples[samples.count * 99 / 100], Double(held) / 1e6, Double(ofProcessor) / 1e6]
+                .map(Self.decimal)
             print("\(depth) \(conversations) \(name) \(columns.joined(separator: " "))")
         }
 
@@ -105,9 +120,11 @@ struct CallTimes {
             try fill(depth)
             try reads()
             try changes()
-            try inputs()
+            try drains()
             try many()
+            try beside()
             try scheduled()
+            try inputs()
             _ = try engine.close(timeout: 60_000)
         }
 
@@ -150,8 +167,10 @@ struct CallTimes {
             engine = try Engine.open(path: "\(folder)/queue.db", options: options)
         }
 
-        /// Inputs for every conversation. In mode auto the scheduler knows each one after an attempt, which is retried later.
+        /// Inputs for every conversation. In mode auto the scheduler knows each one after an attempt, which is retried later, so that nothing is
+        /// sent afterwards.
         private func inputs() throws {
+            try fill(depth)
             try reopen(.auto)
             try engine.setTransport(Registration(Transport.single { _, _ in .retry() }))
             usleep(UInt32(100_000 + 150 * conversations))
@@ -170,7 +189,9 @@ struct CallTimes {
                 try engine.setLifecycle(isInBackground: false)
             }
             try measure("set-transport", 5) { try engine.setTransport(Registration(Transport.single { _, _ in .retry() })) }
-            try reopen(.manual)
+        }
+
+        private func drains() throws {
             try engine.setTransport(Registration(Transport.single { _, _ in .sent }))
             try measure("drain-of-1", 5) { _ = try engine.drainAndWait(nil, batch: 1, timeout: nil) }
             try measure("drain-of-1000", 3) { try send(.sent, batch: 1_000) }
@@ -193,6 +214,25 @@ struct CallTimes {
             try measure("clear-failed", 1) { _ = try engine.clearFailed(nil) }
             try measure("delete-conversation", 1) { _ = try engine.deleteConversation("c0") }
             try measure("clear", 1) { try engine.clear(nil) }
+        }
+
+        /// An enqueue each millisecond while a transport takes batches of 1,000 and answers a part of each, or all, with failures.
+        private func beside() throws {
+            for (name, outcomes) in [
+                ("enqueue-beside-batches", [Outcome.sent, .sent, .sent, .reject()]), ("enqueue-beside-failures", [.reject()]),
+            ] where only.isEmpty || only.contains(name) {
+                try fill(30_000)
+                var limits = BatchLimits()
+                limits.maxMessages = 1_000
+                let transport = Transport.batch({ deliveries, _ in deliveries.indices.map { outcomes[$0 % outcomes.count] } }, limits)
+                try engine.setTransport(Registration(transport))
+                nonisolated(unsafe) var isDraining = true
+                let lock = Lock()
+                try engine.drain(batch: 0, timeout: nil) { _ in lock.whileHeld { isDraining = false } }
+                try measure(name, while: { lock.whileHeld { isDraining } }) {
+                    try withDraft("live") { _ = try engine.enqueue(DraftBatch($0)) }
+                }
+            }
         }
 
         /// Drains of one message beside many that wait for their time.

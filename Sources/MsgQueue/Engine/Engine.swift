@@ -185,7 +185,7 @@ package final class Engine: @unchecked Sendable {
 
     /// Returns the longest time for which one thread held the engine's lock since the last call, in nanoseconds. For benchmarks: it is measured
     /// from the first call on.
-    package func takeLongestHold() -> UInt64 { context.lock.takeLongestHold() }
+    package func takeLongestHold() -> HoldTime { context.lock.takeLongestHold() }
 
     // MARK: The host's functions
 

@@ -37,6 +37,13 @@ package struct Ports: Sendable {
         return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
     }
 
+    /// The processor time of this thread.
+    static func processorNanoseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
+    }
+
     var moment: Moment { Moment(wall: wall(), mono: mono()) }
 
     /// A random number in 0..<1.

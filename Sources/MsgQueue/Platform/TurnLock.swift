@@ -1,5 +1,18 @@
 import Glibc
 
+/// A time, and the processor time of the thread, in nanoseconds. On a busy machine the time contains that of other programs.
+package struct HoldTime {
+    package private(set) var elapsed: UInt64 = 0
+    package private(set) var ofProcessor: UInt64 = 0
+
+    static var now: HoldTime { HoldTime(elapsed: Ports.nanoseconds(), ofProcessor: Ports.processorNanoseconds()) }
+
+    mutating func lengthen(to end: HoldTime, since start: HoldTime) {
+        elapsed = max(elapsed, end.elapsed &- start.elapsed)
+        ofProcessor = max(ofProcessor, end.ofProcessor &- start.ofProcessor)
+    }
+}
+
 /// The engine's lock, shared by callers and by the engine's own threads. Callers wait in the order of their arrival. When both wait, callers
 /// and engine threads take turns; among themselves engine threads need not wait for one that has not woken up yet.
 final class TurnLock: @unchecked Sendable {
@@ -16,8 +29,8 @@ final class TurnLock: @unchecked Sendable {
     /// The lock is reserved for an engine thread.
     private var isHandedToEngine = false
     private let engineCondition = Condition()
-    /// For measurements: since when the lock is held, and the longest time until now, in nanoseconds; nil: not measured.
-    private var holds: (since: UInt64, longest: UInt64)?
+    /// For measurements, in nanoseconds: since when the lock is held, and the longest times until now; nil: not measured.
+    private var holds: (since: HoldTime, longest: HoldTime)?
     /// The thread that holds the lock, in debug builds; 0: none.
     private var owner: pthread_t = 0
 
@@ -29,19 +42,21 @@ final class TurnLock: @unchecked Sendable {
         #if DEBUG
             owner = thread()
         #endif
-        if holds != nil { holds?.since = Ports.nanoseconds() }
+        if holds != nil { holds?.since = .now }
     }
 
-    /// Returns the longest time for which the lock was held since the last call, in nanoseconds, and measures from now on.
-    func takeLongestHold() -> UInt64 {
+    /// Returns the longest time for which one thread held the lock since the last call, and the most processor time that one used meanwhile,
+    /// and measures from now on.
+    func takeLongestHold() -> HoldTime {
         state.lock()
         defer { state.unlock() }
-        defer { holds = (Ports.nanoseconds(), 0) }
-        return holds?.longest ?? 0
+        // Another thread may hold it.
+        defer { holds = (holds?.since ?? .now, HoldTime()) }
+        return holds?.longest ?? HoldTime()
     }
 
     private func noteHold() {
-        if let held = holds { holds?.longest = max(held.longest, Ports.nanoseconds() &- held.since) }
+        if let held = holds { holds?.longest.lengthen(to: .now, since: held.since) }
     }
 
     func lock() {
@@ -105,6 +120,10 @@ final class TurnLock: @unchecked Sendable {
             side = .engine
             release()
             lockForEngineLocked()
+        } else if holds != nil {
+            // Nobody waits who could be held.
+            noteHold()
+            holds?.since = .now
         }
         state.unlock()
     }
