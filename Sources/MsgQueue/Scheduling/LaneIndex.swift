@@ -5,7 +5,7 @@ package struct LaneIndex {
     static let keptLanes = 20_000
     private static let keptHeads = 250_000
 
-    var byName: [Name: Lane] = [:]
+    var byName = LaneTable()
     /// The conversations of which a message may start now.
     var ready = ReadyLists()
     /// Lanes by the time at which they are scheduled again.
@@ -66,17 +66,8 @@ package struct LaneIndex {
             byName[conversation] = lane
             return schedule(conversation, gate, now)
         }
-        change(&byName.values[place])
+        change(&byName[place])
         schedule(conversation, at: place, gate, now)
-    }
-
-    /// Changes every lane in its place, without a search for it.
-    mutating func changeAll(_ change: (inout Lane) -> Void) {
-        var place = byName.startIndex
-        while place != byName.endIndex {
-            change(&byName.values[place])
-            byName.formIndex(after: &place)
-        }
     }
 
     // MARK: When the next message is due
@@ -88,9 +79,9 @@ package struct LaneIndex {
     }
 
     /// The same for the lane at this place.
-    mutating func schedule(_ conversation: Name, at place: Dictionary<Name, Lane>.Index, _ gate: Gate, _ now: Moment) {
+    mutating func schedule(_ conversation: Name, at place: LaneTable.Index, _ gate: Gate, _ now: Moment) {
         noteChange()
-        var lane = byName.values[place]
+        var lane = byName[place]
         let isDrained = gate.drains.session?.serves(conversation) ?? false
         let needsDrain = gate.options.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
         if lane.isIdle || needsDrain && !isKnown {
@@ -102,7 +93,7 @@ package struct LaneIndex {
             // The next drain knows the conversation without a read. Until then no time is waited for.
             lane.forgetTickets()
             lane.forgetSkips()
-            byName.values[place] = lane
+            byName[place] = lane
             return
         }
         guard gate.isFree(lane), gate.mayStart, !gate.isPaused(conversation) else { return }
@@ -135,7 +126,7 @@ package struct LaneIndex {
                 waiting.insert(Ticket(key: key, conversation: conversation))
             }
         }
-        byName.values[place] = lane
+        byName[place] = lane
     }
 
     private mutating func makeReady(_ rank: Rank, _ conversation: Name, _ gate: Gate) {
@@ -174,7 +165,7 @@ package struct LaneIndex {
         unread.removeAll()
         waiting.removeAll()
         dueTimes.removeAll()
-        unscheduled = Array(byName.keys)
+        unscheduled = byName.keys
         scheduleMore(gate, now)
     }
 
@@ -187,8 +178,8 @@ package struct LaneIndex {
             left -= 1
             guard let place = byName.index(forKey: conversation) else { continue }
             // Each deferred message is examined, unless it is known when the first of them is due.
-            if byName.values[place].rest == nil { left -= byName.values[place].deferred.count / 4 }
-            byName.values[place].forgetTickets()
+            if byName[place].rest == nil { left -= byName[place].deferred.count / 4 }
+            byName[place].forgetTickets()
             schedule(conversation, at: place, gate, now)
         }
     }
@@ -226,7 +217,7 @@ package struct LaneIndex {
         if !scanComplete {
             restartScan()
             // The scan would have found the rest of these conversations.
-            changeAll { $0.more = true }
+            byName.changeAll { $0.more = true }
         }
         scheduleAll(gate, now)
     }
@@ -246,7 +237,7 @@ package struct LaneIndex {
 
     /// Outside mode auto: drops what a drain has read, so that the next one reads the store, unless it can continue with it and it is small.
     mutating func dropUnlessKept(_ gate: Gate, _ now: Moment) {
-        let isKept = isKnown && byName.count <= Self.keptLanes && byName.values.lazy.map(\.known).reduce(0, +) <= Self.keptHeads
+        let isKept = isKnown && byName.count <= Self.keptLanes && byName.known <= Self.keptHeads
         if gate.options.mode != .auto, !isKept { restartScan() }
         scheduleAll(gate, now)
     }

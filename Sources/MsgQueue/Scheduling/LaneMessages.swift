@@ -46,8 +46,8 @@ extension LaneIndex {
             var isMissed = gate.drains.session?.conversation == conversation || isSurveying
             if let place = byName.index(forKey: conversation) {
                 // Later messages must not overtake it.
-                byName.values[place].isDirectRangeOpen = false
-                isMissed = isMissed || !byName.values[place].more
+                byName[place].isDirectRangeOpen = false
+                isMissed = isMissed || !byName[place].more
             }
             if isMissed { change(conversation, gate, now) { $0.more = true } }
             return
@@ -118,7 +118,7 @@ extension LaneIndex {
 
     /// Removes all messages of one conversation or of all, except those in flight.
     mutating func cleared(_ conversation: Name?, _ gate: Gate, _ now: Moment) {
-        for name in conversation.map({ [$0] }) ?? Array(byName.keys) where byName[name] != nil {
+        for name in conversation.map({ [$0] }) ?? byName.keys where byName[name] != nil {
             change(name, gate, now) { lane in
                 lane.upcoming = []
                 lane.deferred = []
@@ -141,7 +141,7 @@ extension LaneIndex {
 
     /// Drops the messages, so that they are read again: an index of the store was rebuilt.
     mutating func forget(_ gate: Gate, _ now: Moment) {
-        byName = byName.compactMapValues { lane in
+        byName.replaceAll { lane in
             guard lane.flight != nil else { return nil }
             // Messages before the one in flight may be missing from the index, too.
             var unread = lane
@@ -164,7 +164,7 @@ extension LaneIndex {
 
     /// Ends the delays of messages that failed for lack of a network, once the connection is stable.
     mutating func networkReturned(at time: Int64) {
-        changeAll { lane in
+        byName.changeAll { lane in
             for place in lane.upcoming.indices { lane.upcoming[place].endDelay(networkReturnedAt: time) }
             for place in lane.deferred.indices { lane.deferred[place].endDelay(networkReturnedAt: time) }
         }
@@ -197,11 +197,11 @@ extension LaneIndex {
                 touched.insert(conversation)
                 continue
             }
-            if byName.values[place].flight != nil, gate.flights.flight(of: head.sequence, in: byName.values[place]) != nil { continue }
+            if byName[place].flight != nil, gate.flights.flight(of: head.sequence, in: byName[place]) != nil { continue }
             // Beside one that is due sooner, a deferred message changes nothing.
-            let isLater = isDeferred && byName.values[place].dueAt.map { now.mono.addingClamped(known.wait(now)) >= $0 } ?? false
-            let wasEmpty = byName.values[place].upcoming.isEmpty
-            let isAdded = byName.values[place].append(known, isDeferred: isDeferred)
+            let isLater = isDeferred && byName[place].dueAt.map { now.mono.addingClamped(known.wait(now)) >= $0 } ?? false
+            let wasEmpty = byName[place].upcoming.isEmpty
+            let isAdded = byName[place].append(known, isDeferred: isDeferred)
             if wasEmpty, !(isAdded && isLater) { touched.insert(conversation) }
         }
         if complete { scanComplete = true }
@@ -254,7 +254,7 @@ extension LaneIndex {
     /// `schedules`: the lane is scheduled again.
     mutating func ended(_ flight: Flight, back: Head?, isApproved: Bool, schedules: Bool, _ gate: Gate, _ now: Moment) {
         guard let place = byName.index(forKey: flight.conversation) else { return }
-        var lane = byName.values[place]
+        var lane = byName[place]
         if !flight.isRunning { lane.end(flight.token) }
         lane.approved.remove(flight.sequence)
         if let back {
@@ -264,7 +264,7 @@ extension LaneIndex {
         }
         let isLast = lane.otherFlights.isEmpty && (lane.flight == nil || lane.flight == flight.token)
         if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more, isLast { lane.closeDirectRange() }
-        byName.values[place] = lane
+        byName[place] = lane
         if schedules { schedule(flight.conversation, at: place, gate, now) }
     }
 }

@@ -17,7 +17,7 @@ extension Scheduler {
             if was.isOnline, let stableAt = gate.holds.stableAt, stableAt <= now.mono { networkReturned(at: stableAt) }
             gate.holds.disconnected()
             // Messages that would have been sent directly become part of the backlog.
-            lanes.changeAll { lane in
+            lanes.byName.changeAll { lane in
                 lane.closeDirectRange()
                 (lane.approved, lane.approvedThrough) = ([], 0)
             }
@@ -28,7 +28,7 @@ extension Scheduler {
 
     /// Computes waits again, after the wall clock was set or the machine resumed from suspend.
     package mutating func clockSet(_ now: Moment) {
-        lanes.changeAll { $0.rest = nil }
+        lanes.byName.changeAll { $0.rest = nil }
         lanes.scheduleAll(gate, now)
     }
 

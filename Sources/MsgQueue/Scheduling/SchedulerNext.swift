@@ -96,7 +96,7 @@ extension Scheduler {
         if let conversation = session.conversation { return gate.pauses.isPaused(byName: conversation) }
         guard lanes.scanComplete, !gate.pauses.conversations.isEmpty else { return false }
         let held = lanes.byName.filter { $0.value.hasMessages }
-        return !held.isEmpty && held.keys.allSatisfy(gate.pauses.isPaused(byName:))
+        return !held.isEmpty && held.allSatisfy { gate.pauses.isPaused(byName: $0.key) }
     }
 
     /// Processes times that have passed: the connection is stable, a hold has ended, the periodic trigger, and waiting lanes, which are
