@@ -29,6 +29,9 @@ package struct Flights {
     /// Those without an outcome.
     package var open: some Sequence<Flight> { byToken.values.lazy.filter { !$0.isEnded } }
 
+    /// The messages of `open`.
+    var openSequences: Set<Int64> { Set(open.lazy.map(\.sequence)) }
+
     package var inFlight: Int { byToken.values.count { !$0.isEnded } }
 
     /// Attempts that a drain waits for, including those with an outcome whose call has not returned.

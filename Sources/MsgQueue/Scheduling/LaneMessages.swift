@@ -185,6 +185,7 @@ extension LaneIndex {
         var touched = Set<Name>()
         for (_, head) in rows { noteRank(head, gate, now) }
         guard !isRanked else { return }
+        let sending = gate.flights.openSequences
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
             if head.sequence <= gate.pauses.clearedThrough(conversation) { continue }
@@ -197,7 +198,7 @@ extension LaneIndex {
                 touched.insert(conversation)
                 continue
             }
-            if byName[place].flight != nil, gate.flights.flight(of: head.sequence, in: byName[place]) != nil { continue }
+            if sending.contains(head.sequence) { continue }
             // Beside one that is due sooner, a deferred message changes nothing.
             let isLater = isDeferred && byName[place].dueAt.map { now.mono.addingClamped(known.wait(now)) >= $0 } ?? false
             let wasEmpty = byName[place].upcoming.isEmpty
