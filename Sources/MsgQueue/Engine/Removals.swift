@@ -24,7 +24,7 @@ final class Removals {
         /// The most messages per transaction. Many share the pages of the indexes that it writes.
         fileprivate var limit = 1_000
         /// How many of them, so that with its commit, which writes more the more conversations there are, a step takes some milliseconds.
-        fileprivate var size = StepSize(1_000, in: 32...1_000, longest: 8)
+        fileprivate var size = StepSize(128, in: 32...1_000, longest: 4)
 
         init(_ target: Target) { self.target = target }
 
@@ -61,7 +61,7 @@ final class Removals {
     /// A step ends after bodies of so many bytes, because deleting them takes long.
     private static let bytesPerStep: Int64 = 256 << 10
     /// A step ends after so many milliseconds, before its commit.
-    private static let longestStep: Int64 = 8
+    private static let longestStep: Int64 = 4
 
     private let context: EngineContext
     private let store: Store

@@ -14,7 +14,7 @@ struct StepSize {
     mutating func took(_ time: Int64) {
         if time > longest {
             value = max(value / 2, range.lowerBound)
-        } else if time < longest {
+        } else if time <= longest / 2 {
             value = min(value * 2, range.upperBound)
         }
     }

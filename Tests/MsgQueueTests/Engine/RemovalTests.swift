@@ -37,7 +37,8 @@ import Testing
     @Test func H13_a_step_deletes_at_most_1000_messages() throws {
         let bench = try EngineBench { $0.mode = .manual }
         try enqueue(bench, Array(repeating: 10, count: 2500))
-        #expect(try steps(bench) == [1000, 1000, 500])
+        // The first steps are small, because it is not known how long they take.
+        #expect(try steps(bench) == [128, 256, 512, 104, 1000, 500])
         #expect(try bench.engine.counts(nil).queued == 0)
     }
 
@@ -64,7 +65,7 @@ import Testing
         let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
         try enqueue(bench, Array(repeating: 10, count: 1990))
         try enqueue(bench, Array(repeating: 100 << 10, count: 20))
-        #expect(try steps(bench, .unsent(name)) == [1000, 993, 3, 3, 1, 3, 3, 3, 1])
+        #expect(try steps(bench, .unsent(name)) == [128, 256, 512, 104, 993, 3, 3, 1, 3, 3, 3, 1])
         try bench.poll()
         #expect(try bench.engine.counts(nil) == Counts())
         #expect(clearedEvents(bench) == 1)
@@ -135,9 +136,9 @@ import Testing
         var removal = Removals.Removal(.unsent(nil))
         #expect(try step(bench, &removal))
         try bench.engine.changing { () throws(QueueError) in bench.engine.removals.end(removal, isComplete: false) }
-        #expect(try bench.engine.counts(nil).queued == 44)
+        #expect(try bench.engine.counts(nil).queued == 916)
         try bench.drain()
-        #expect(bench.deliveries.count == 44)
+        #expect(bench.deliveries.count == 916)
         #expect(clearedEvents(bench) == 1)
     }
 

@@ -16,4 +16,12 @@ import Testing
             #expect(size.value == expected)
         }
     }
+
+    @Test func F9_a_step_is_doubled_only_if_the_next_one_is_not_expected_to_take_too_long() {
+        var size = StepSize(128, in: 32...1_000, longest: 8)
+        for (time, expected): (Int64, Int64) in [(5, 128), (8, 128), (4, 256), (9, 128), (0, 256)] {
+            size.took(time)
+            #expect(size.value == expected)
+        }
+    }
 }
