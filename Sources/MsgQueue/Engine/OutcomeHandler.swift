@@ -56,6 +56,8 @@ final class OutcomeHandler {
         host.beginTransportCall()
         if let beginning = call.beginning { begun.append((call.attempts.map(\.start), beginning)) }
         handleReturnedInTurns(host.call { calls.make(call) { context.isOwnProcess } })
+        // The beginning of the next batch takes as long as several parts of the outcomes.
+        if call.attempts.count > 1, !context.options.durableOutcomes { giveTurn() }
         if calls.hasWaiting || !dueReleases.isEmpty { writes.commit() } else { begin() }
         runReleases()
         host.endTransportCall()
@@ -65,7 +67,7 @@ final class OutcomeHandler {
     func handleLeft() {
         guard calls.state.hasWork else { return }
         handleReturnedInTurns(0)
-        writes.commit()
+        giveTurn()
         runReleases()
     }
 
@@ -73,11 +75,15 @@ final class OutcomeHandler {
     /// many calls this thread has made; then it may leave the rest to others.
     private func handleReturnedInTurns(_ share: Int) {
         var share = share
-        while handleReturned(atMost: perCommit, share: &share) {
-            writes.commit()
-            context.lock.yield()
-        }
+        while handleReturned(atMost: perCommit, share: &share) { giveTurn() }
         if share > 0 { calls.attended(share) }
+    }
+
+    /// Commits what was handled, and lets callers that wait run. A long log is checkpointed in a turn of its own.
+    private func giveTurn() {
+        writes.commit()
+        context.lock.yield()
+        if transactions.checkpointIfDue() { context.lock.yield() }
     }
 
     /// Whether the threads that made the calls handle what is left, so that this one begins the next batch: if batches that return together

@@ -17,6 +17,21 @@ import Testing
         #expect(try bench.withStore { $0.commits } - before == (durable ? 2 : 5))
     }
 
+    /// So that the lock is released in between. With durable outcomes they share a flush.
+    @Test(arguments: [false, true]) func F9_a_batch_begins_after_the_commit_of_the_outcomes_before_it(durable: Bool) throws {
+        let bench = try EngineBench { ($0.mode, $0.direct, $0.durableOutcomes) = (.manual, false, durable) }
+        try bench.engine.setHandler(nil)
+        var limits = BatchLimits()
+        limits.maxMessages = 100
+        try bench.engine.setTransport(Registration(.batch({ deliveries, _ in deliveries.map { _ in .sent } }, limits)))
+        for number in 0..<200 { try bench.enqueue("hello", Name("c\(number)")) }
+        let before = try bench.withStore { $0.commits }
+        try bench.drain()
+        #expect(try bench.engine.counts(nil).sent == 200)
+        // Of each batch one for the beginnings, and two for the outcomes.
+        #expect(try bench.withStore { $0.commits } - before == (durable ? 3 : 6))
+    }
+
     /// The lock is released between two parts of the outcomes: a close meanwhile handles the rest.
     @Test func F9_outcomes_that_wait_for_their_turn_survive_a_close() throws {
         let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
