@@ -533,10 +533,11 @@ typedef struct msgq_options {
      takes 10 to 30 bytes beside the id of its message, and the conversation where it is not that of
      the change before it; of limit_file_bytes at most a quarter. When there is no room for them the
      oldest go, so that the limit is no reason to refuse an outcome for them. For a full disk 256
-     bytes are reserved for the changes of each unsent message; if it stays full while each message
-     fails several times, they may use up the room for outcomes. A store that is changed with 0
-     begins anew with its next changes, so that earlier tokens are answered CONFLICT; only
-     `maintenance` goes on as the program that owns the store has begun. */
+     bytes are reserved for the changes of each unsent message; while it stays full the oldest go as
+     well, and outcomes for whose changes there is no room are stored without them, so that earlier
+     tokens are answered CONFLICT. A store that is changed with 0 begins anew with its next changes,
+     with the same effect; only `maintenance` goes on as the program that owns the store has
+     begun. */
   uint64_t keep_changes;
 } msgq_options;
 

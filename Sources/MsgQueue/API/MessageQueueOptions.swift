@@ -140,9 +140,10 @@ extension MessageQueue {
         ///
         /// Each takes 10 to 30 bytes beside the id of its message, and the conversation where it is not that of the change before it; of
         /// ``limitFileBytes`` at most a quarter. When there is no room for them the oldest go, so that the limit is no reason to refuse an outcome
-        /// for them. For a full disk 256 bytes are reserved for the changes of each unsent message; if it stays full while each message fails
-        /// several times, they may use up the room for outcomes. A store that is changed with nil begins anew with its next changes, so that
-        /// earlier tokens throw `.conflict`; only ``maintenance`` goes on as the program that owns the store has begun.
+        /// for them. For a full disk 256 bytes are reserved for the changes of each unsent message; while it stays full the oldest go as well,
+        /// and outcomes for whose changes there is no room are stored without them, so that earlier tokens throw `.conflict`. A store that is
+        /// changed with nil begins anew with its next changes, with the same effect; only ``maintenance`` goes on as the program that owns
+        /// the store has begun.
         public var keepChanges: Int?
 
         /// Creates options with their default values.

@@ -37,6 +37,8 @@ final class ChangeFeed {
     private let salt = Int64.random(in: Int64.min...Int64.max)
     /// Returns the wall time in milliseconds.
     var wall: () -> Int64 = { Ports.system.wall() }
+    /// The least bytes of changes that were kept since the files were full; nil: they are not.
+    private var fullBytes: Int64?
     private var extent = Extent()
     /// As it was committed.
     private var committed = Extent()
@@ -150,8 +152,10 @@ final class ChangeFeed {
             ceiling = max(limitFileBytes / Self.partOfFiles, Self.leastBytes)
             if !isFull { isFull = try fileUse() > limitFileBytes }
         }
-        // What is reserved on a full disk is for outcomes.
-        if isFull { ceiling = min(ceiling, max(kept, Self.leastBytes)) }
+        // What is reserved on a full disk is for outcomes. A row with many changes is removed only when all of them are too much, so the
+        // ceiling must not follow what is kept meanwhile.
+        fullBytes = isFull ? min(fullBytes ?? kept, kept) : nil
+        if let fullBytes { ceiling = min(ceiling, max(fullBytes, Self.leastBytes)) }
         try trim(ceiling)
     }
 

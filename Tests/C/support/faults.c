@@ -210,8 +210,27 @@ static ssize_t read_file(int descriptor, void *bytes, size_t size, off_t offset)
 ssize_t pread(int descriptor, void *bytes, size_t size, off_t offset) { return read_file(descriptor, bytes, size, offset); }
 ssize_t pread64(int descriptor, void *bytes, size_t size, off_t offset) { return read_file(descriptor, bytes, size, offset); }
 
+static char long_writes_path[64];
+static _Atomic size_t longest_write;
+
+void fault_long_writes(const char *path, size_t longest) {
+  atomic_store(&longest_write, 0);
+  snprintf(long_writes_path, sizeof long_writes_path, "%s", path);
+  atomic_store(&longest_write, longest);
+}
+
+static bool is_too_long(int descriptor, size_t size) {
+  char path[512];
+  size_t longest = atomic_load(&longest_write);
+  return longest > 0 && size > longest && path_of(descriptor, path) && strstr(path, long_writes_path) != NULL;
+}
+
 static ssize_t write_file(int descriptor, const void *bytes, size_t size, off_t offset) {
   if (before_change(descriptor)) return -1;
+  if (is_too_long(descriptor, size)) {
+    errno = ENOSPC;
+    return -1;
+  }
   ssize_t written = syscall(SYS_pwrite64, descriptor, bytes, size, offset);
   if (written > 0) after_write(descriptor);
   return written;

@@ -55,6 +55,9 @@ void fault_error(const char *path, int number, int count, int error);
 /* Returns how many have failed since then. */
 int fault_errors(void);
 
+/* From now on writes of more than `longest` bytes to a file whose path contains `path` fail as on a full disk. 0: none. */
+void fault_long_writes(const char *path, size_t longest);
+
 /* The number of successful flushes of directories. */
 extern atomic_int fault_directory_syncs;
 

@@ -211,9 +211,10 @@ class MessageQueue:
                 10 to 30 bytes beside the id of its message, and the conversation where it is not that of the change
                 before it; of `limit_file_bytes` at most a quarter. When there is no room for them the oldest go, so
                 that the limit is no reason to refuse an outcome for them. For a full disk 256 bytes are reserved for
-                the changes of each unsent message; if it stays full while each message fails several times, they may
-                use up the room for outcomes. A store that is changed with 0 begins anew with its next changes; only
-                `maintenance` goes on as the program that owns the store has begun.
+                the changes of each unsent message; while it stays full the oldest go as well, and outcomes for whose
+                changes there is no room are stored without them, so that earlier tokens raise ConflictError. A store
+                that is changed with 0 begins anew with its next changes; only `maintenance` goes on as the program that
+                owns the store has begun.
             polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
                 due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
                 readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless
