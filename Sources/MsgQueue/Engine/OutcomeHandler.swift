@@ -56,8 +56,8 @@ final class OutcomeHandler {
         host.beginTransportCall()
         if let beginning = call.beginning { begun.append((call.attempts.map(\.start), beginning)) }
         handleReturnedInTurns(host.call { calls.make(call) { context.isOwnProcess } })
-        // The beginning of the next batch takes as long as several parts of the outcomes.
-        if call.attempts.count > 1, !context.options.durableOutcomes { giveTurn() }
+        // The beginning of a large batch takes as long as several parts of the outcomes.
+        if call.attempts.count > perCommit { giveTurn() }
         if calls.hasWaiting || !dueReleases.isEmpty { writes.commit() } else { begin() }
         runReleases()
         host.endTransportCall()
