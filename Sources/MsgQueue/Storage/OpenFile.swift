@@ -2,8 +2,8 @@ import CSQLite
 
 /// A file that SQLite has open: the database or its log. Valid only while the connection's lock is held.
 struct OpenFile {
-    private let file: UnsafeMutablePointer<sqlite3_file>
-    private let methods: UnsafePointer<sqlite3_io_methods>
+    let file: UnsafeMutablePointer<sqlite3_file>
+    let methods: UnsafePointer<sqlite3_io_methods>
 
     /// SQLite writes less than 128 KiB at a time.
     private static let zeros = [UInt8](repeating: 0, count: 1 << 16)

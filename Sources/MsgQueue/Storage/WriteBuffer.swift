@@ -31,11 +31,8 @@ struct WriteBuffer {
     }
 
     private static func install(_ database: OpaquePointer, _ pointer: Int32, _ log: LogFlush?) -> Bool {
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        guard sqlite3_file_control(database, "main", pointer, &file) == SQLITE_OK, let file,
-            let system = file.pointee.pMethods
-        else { return false }
-        var methods = system.pointee
+        guard let open = OpenFile(database, pointer) else { return false }
+        var methods = open.methods.pointee
         methods.xClose = { file in WriteBuffer.close(file) }
         methods.xRead = { file, target, amount, offset in WriteBuffer.with(file) { $0.read($1, target, amount, offset) } }
         methods.xWrite = { file, source, amount, offset in WriteBuffer.with(file) { $0.write($1, source, amount, offset) } }
@@ -48,8 +45,8 @@ struct WriteBuffer {
         }
         let own = UnsafeMutablePointer<WriteBuffer>.allocate(capacity: 1)
         own.initialize(
-            to: WriteBuffer(methods: methods, system: system, bytes: .allocate(byteCount: capacity, alignment: 4096), log: log))
-        file.pointee.pMethods = UnsafeRawPointer(own).assumingMemoryBound(to: sqlite3_io_methods.self)
+            to: WriteBuffer(methods: methods, system: open.methods, bytes: .allocate(byteCount: capacity, alignment: 4096), log: log))
+        open.file.pointee.pMethods = UnsafeRawPointer(own).assumingMemoryBound(to: sqlite3_io_methods.self)
         return true
     }
 
