@@ -77,7 +77,7 @@ extension Simulation {
         if let batch, !(1...Int(Int32.max)).contains(batch) {
             throw QueueError(.invalid, "batch must be 1 to \(Int32.max) or nil for the default, got \(batch)")
         }
-        try calling { engine throws(QueueError) in
+        _ = try calling { engine throws(QueueError) in
             try engine.drain(conversation, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, includesFailed: includeFailed) { _ in }
         }
     }

@@ -1,5 +1,5 @@
 /// A caller that waits for a drain. Under the engine's lock.
-final class DrainWaiter: @unchecked Sendable {
+package final class DrainWaiter: @unchecked Sendable {
     /// Monotonic; nil: none.
     let deadline: Int64?
     /// The conversation to drain; nil: all.

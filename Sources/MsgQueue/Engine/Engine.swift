@@ -61,9 +61,8 @@ package final class Engine: @unchecked Sendable {
         }
         (events, poll, host, workers, timer) = (parts.events, parts.poll, parts.host, parts.workers, parts.timer)
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
-        collection = parts.collection
         (transactions, writes, waits) = (parts.transactions, parts.writes, parts.waits)
-        (attempts, outcomes) = (parts.attempts, parts.outcomes)
+        (collection, attempts, outcomes) = (parts.collection, parts.attempts, parts.outcomes)
         (backups, insertion) = (Backups(context.store), Insertion(parts, idBits))
         handOvers = HandOvers(parts, insertion, firstToken: ports.random())
         (recording, receipts) = (Recording(parts, RandomBits(seed: ports.random())), Receipts(parts))

@@ -3,15 +3,9 @@ extension Engine {
     /// Requests a drain of one conversation or (nil) of all, with the failed messages if it includes them. `done` is called with its report
     /// after its events were delivered. A request joins a drain that includes it; otherwise its drain begins after the current one. If the
     /// timeout passes first, `done` is called with what was done until then.
+    @discardableResult
     package func drain(
         _ conversation: String? = nil, batch: Int, timeout: Int64?, includesFailed: Bool = false,
-        done: @escaping @Sendable (Result<Report, QueueError>) -> Void
-    ) throws(QueueError) {
-        _ = try startDrain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed, done: done)
-    }
-
-    private func startDrain(
-        _ conversation: String?, batch: Int, timeout: Int64?, includesFailed: Bool,
         done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) -> DrainWaiter {
         guard (0...Int(Int32.max)).contains(batch) else { throw QueueError(.invalid, "batch must be 0 to \(Int32.max), got \(batch)") }
@@ -43,7 +37,7 @@ extension Engine {
             return try startedReport(conversation)
         }
         let answer = Drains.Answer()
-        let waiter = try startDrain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed) { [context] result in
+        let waiter = try drain(conversation, batch: batch, timeout: timeout, includesFailed: includesFailed) { [context] result in
             context.lock.withLock { answer.result = result }
             context.progressCondition.broadcast()
         }
