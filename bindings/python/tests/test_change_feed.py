@@ -7,6 +7,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -240,3 +241,37 @@ def test_T7_the_command_follows_the_changes_of_an_owner(store: Path) -> None:
             ("b", "sending"),
             ("b", "sent"),
         ]
+
+
+def test_T7_the_command_ends_when_the_owner_closes_its_queue(store: Path) -> None:
+    with MessageQueue(store, sent, mode=Mode.AUTO, keep_changes=1000) as queue, ExitStack() as stack:
+        queue.enqueue("hello")
+        queue.start_control()
+        followers = [
+            stack.enter_context(
+                subprocess.Popen(
+                    command("changes", store, "--follow", "--json"),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=environment(),
+                )
+            )
+            for _ in range(8)
+        ]
+        lines: list[list[str]] = []
+        for follower in followers:
+            assert follower.stdout is not None
+            lines.append([json.loads(follower.stdout.readline())["token"]])
+        for _ in range(50):
+            queue.enqueue("hello")
+        queue.close()
+        for follower, tokens in zip(followers, lines):
+            assert follower.stdout is not None
+            assert follower.stderr is not None
+            tokens += [json.loads(line)["token"] for line in follower.stdout]
+            assert b"ended first" in follower.stderr.read()
+            # In whatever call the close has met it.
+            assert follower.wait(60) == 8
+    with MessageQueue(store, read_only=True) as queue:
+        kept = [change.token for change in queue.follow_changes()]
+    assert all(tokens == kept[: len(tokens)] for tokens in lines)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from .. import control
-from ..errors import InternalError
+from ..errors import ClosedError, InternalError
 from . import exits, tables, values
 from .session import Session
 from .terminal import cut, escaped, is_terminal, note, styled
@@ -358,7 +358,13 @@ def _changes(session: Session, arguments: Namespace) -> Iterator[dict[str, Any]]
         waits = arguments.follow and session.has_owner
         news = iter(stack.enter_context(session.events("summary"))) if waits else iter(())
         while True:
-            page = session.call("changes", after=after, limit=1000)
+            try:
+                page = session.call("changes", after=after, limit=1000)
+            except ClosedError:
+                if not waits:
+                    raise
+                # The owner is closing the queue.
+                return
             yield from page["changes"]
             after = page["next"]
             if not page["changes"] and next(news, None) is None:
