@@ -30,7 +30,7 @@ final class TurnLock: @unchecked Sendable {
     private var isHandedToEngine = false
     private let engineCondition = Condition()
     /// For measurements, in nanoseconds: since when the lock is held, and the longest times until now; nil: not measured.
-    private var holds: (since: HoldTime, longest: HoldTime)?
+    private var holds: (since: HoldTime?, longest: HoldTime)?
     /// The thread that holds the lock, in debug builds; 0: none.
     private var owner: pthread_t = 0
 
@@ -50,13 +50,13 @@ final class TurnLock: @unchecked Sendable {
     func takeLongestHold() -> HoldTime {
         state.lock()
         defer { state.unlock() }
-        // Another thread may hold it.
-        defer { holds = (holds?.since ?? .now, HoldTime()) }
+        // Another thread may hold it, since a time that is not known at first.
+        defer { holds = (holds?.since, HoldTime()) }
         return holds?.longest ?? HoldTime()
     }
 
     private func noteHold() {
-        if let held = holds { holds?.longest.lengthen(to: .now, since: held.since) }
+        if let since = holds?.since { holds?.longest.lengthen(to: .now, since: since) }
     }
 
     func lock() {
