@@ -52,7 +52,7 @@ struct LaneTable: Sequence {
     }
 
     subscript(name: Name) -> Lane? {
-        get { parts[Self.part(of: name)][name] }
+        @inline(__always) get { parts[Self.part(of: name)][name] }
         _modify {
             let part = Self.part(of: name)
             let before = parts[part].count
@@ -62,7 +62,7 @@ struct LaneTable: Sequence {
     }
 
     subscript(name: Name, default lane: @autoclosure () -> Lane) -> Lane {
-        get { self[name] ?? lane() }
+        @inline(__always) get { self[name] ?? lane() }
         _modify {
             let part = Self.part(of: name)
             let before = parts[part].count
@@ -72,7 +72,7 @@ struct LaneTable: Sequence {
     }
 
     subscript(index: Index) -> Lane {
-        get { parts[index.part].values[index.place] }
+        @inline(__always) get { parts[index.part].values[index.place] }
         _modify { yield &parts[index.part].values[index.place] }
     }
 
