@@ -205,6 +205,8 @@ def test_T1_what_no_queue_takes_is_refused_and_changes_nothing(host: sqlite3.Con
         (TypeError, {"metadata": "no"}),
         (TypeError, {"delay": 1, "not_before": 2}),
         (TypeError, {"priority": True}),
+        (InvalidError, {"body": b"bad", "conversation": "\x7f"}),
+        (InvalidError, {"body": b"bad", "conversation": "c" * 256}),
         (InvalidError, {"body": "\ud800"}),
         (InvalidError, {"id": ""}),
         (InvalidError, {"id": "i" * 256}),
