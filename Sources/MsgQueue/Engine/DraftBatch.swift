@@ -114,8 +114,3 @@ extension DraftBatch {
         guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
     }
 }
-
-extension QueueError {
-    /// The error of the draft at this position: its detail begins with the index, if there are several drafts.
-    package func ofDraft(_ index: Int, of count: Int) -> QueueError { count > 1 ? QueueError(code, "draft \(index): \(detail)") : self }
-}

@@ -72,3 +72,8 @@ extension MessageQueue {
 }
 
 package typealias QueueError = MessageQueue.Error
+
+extension QueueError {
+    /// The error of the draft at this position: its detail begins with the index, if there are several drafts.
+    package func ofDraft(_ index: Int, of count: Int) -> QueueError { count > 1 ? QueueError(code, "draft \(index): \(detail)") : self }
+}

@@ -129,3 +129,16 @@ package struct Row {
         return checksum.stored
     }
 }
+
+extension Row {
+    /// Returns the change of the counts when the message gets this status or (nil) is removed.
+    func change(to status: MessageStatus?) -> Counts {
+        var delta = Counts()
+        if isCounted { delta.add(progress.status, isReceived: isReceived, amount: -1, bytes: 0 &- bodySize) }
+        if let status { delta.add(status, isReceived: isReceived, amount: 1, bytes: bodySize) }
+        return delta
+    }
+
+    /// Returns the size of a body as it is counted; an invalid size counts as 0.
+    static func countedSize(_ bytes: Int64) -> Int64 { (0...Options.bodyCeiling).contains(bytes) ? bytes : 0 }
+}

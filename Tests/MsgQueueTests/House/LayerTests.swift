@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Dependencies between the layers have one direction.
+/// What the layers import and contain. `Tests/check_layers.py` compiles each with nothing but the layers below it.
 @Suite struct LayerTests {
     /// Above this file: House, MsgQueueTests, Tests, the package.
     private let sources: URL = {
@@ -173,52 +173,6 @@ import Testing
         }
     }
 
-    /// The layers that each layer may use. The Swift API is the folder API and the files in no folder.
-    private static let allowed: [String: Set<String>] = [
-        "Model": [], "Rules": ["Model"], "Scheduling": ["Model", "Rules"], "Platform": ["Model", "Rules"],
-        "Storage": ["Model", "Rules", "Scheduling", "Platform"], "Connectivity": ["Model", "Rules", "Platform"],
-        "Engine": ["Model", "Rules", "Scheduling", "Platform", "Storage", "Connectivity"],
-        "Wire": ["Model", "Rules"], "Control": ["Model", "Rules", "Wire", "Platform", "Engine"],
-        "Async": ["Model", "Platform", "Engine"], "API": ["Model", "Rules", "Platform", "Engine", "Async", "Control", "Wire"],
-    ]
-
-    @Test func each_layer_uses_only_types_of_the_layers_below_it() throws {
-        var code: [(layer: String, name: String, text: String)] = []
-        for layer in Self.allowed.keys.sorted() {
-            for file in try files("MsgQueue/\(layer)") {
-                // The public enumerations of the model are declared in MessageQueue, which is only a namespace for them.
-                let text = layer == "Model" ? file.text.replacing("MessageQueue", with: "") : file.text
-                code.append((layer, file.name, text))
-            }
-        }
-        let known = Set(code.map(\.name.lastWord))
-        for file in try files("MsgQueue") where !known.contains(file.name.lastWord) { code.append(("API", file.name, file.text)) }
-
-        var home: [Substring: Set<String>] = [:]
-        for file in code { for type in Self.declaredTypes(file.text) { home[type, default: []].insert(file.layer) } }
-        try #require(home["Scheduler"] == ["Scheduling"] && home["Store"] == ["Storage"] && home["Engine"] == ["Engine"])
-
-        for file in code {
-            for type in Self.usedTypes(file.text) {
-                guard let layers = home[type], !layers.contains(file.layer) else { continue }
-                let isAllowed = !layers.isDisjoint(with: Self.allowed[file.layer] ?? [])
-                #expect(isAllowed, "\(file.name) uses \(type) of \(layers.sorted().joined(separator: ", "))")
-            }
-        }
-    }
-
-    /// Types that are not nested in another one.
-    private static func declaredTypes(_ text: String) -> [Substring] {
-        let pattern =
-            /^(?:(?:@\w+(?:\([^)]*\))?|public|package|private|fileprivate|final|indirect) )*(?:struct|class|enum|protocol|actor|typealias) (\w+)/
-        return text.split(separator: "\n").compactMap { line in line.firstMatch(of: pattern)?.1 }
-    }
-
-    /// Names that begin with a capital letter and are not members of something.
-    private static func usedTypes(_ text: String) -> Set<Substring> {
-        Set(text.matches(of: /(?:^|[^.\w])([A-Z]\w*)/).map(\.1))
-    }
-
     @Test func what_is_public_is_in_MessageQueue() throws {
         for file in try files("MsgQueue") {
             let lines = file.text.split(separator: "\n")
@@ -255,12 +209,6 @@ import Testing
         guard let first = line.first, first.isLetter || first == "@" else { return nil }
         return line.firstMatch(
             of: /^(?:(?:@\w+|public|package|private|fileprivate|final|indirect) )*(?:struct|class|enum|protocol|extension) (\w+)/)?.1
-    }
-
-    @Test func this_test_finds_types() {
-        let text = "final class Hidden {\n    let store: Store\n    let place = .Member\n    enum Inner {}\n}"
-        #expect(Self.declaredTypes(text) == ["Hidden"])
-        #expect(Self.usedTypes(text) == ["Hidden", "Store", "Inner"])
     }
 
     @Test func this_test_finds_imports() {
