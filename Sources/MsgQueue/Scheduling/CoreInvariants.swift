@@ -23,7 +23,7 @@ extension Scheduler {
         if requests.count > 1, Set(requests.entries.map(\.sequence)).count < requests.count {
             return "INV-7: a message has two manual requests"
         }
-        return lanes.byName.lazy.compactMap { name, lane in brokenInvariant(of: lane, name) }.first
+        return lanes.byName.first { name, lane in brokenInvariant(of: lane, name) }
     }
 
     private func brokenInvariant(of lane: Lane, _ conversation: Name) -> String? {
