@@ -91,6 +91,41 @@ import Testing
         #expect(seen == Array(all.prefix(seen.count)))
     }
 
+    @Test func T7_sequences_that_end_with_a_close_at_any_moment_go_on_without_a_gap() async throws {
+        var options = options
+        options.keepChanges = 10_000
+        var followers = [(token: MessageQueue.ChangeToken?, ids: [String])](repeating: (nil, []), count: 4)
+        var random = RandomBits(seed: 11)
+        for round in 0..<40 {
+            let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
+            let tasks = followers.map { follower in
+                Task {
+                    var (token, ids) = follower
+                    for try await change in queue.changes(following: token) {
+                        token = change.token
+                        ids.append("\(change.id) \(change.status)")
+                    }
+                    return (token, ids)
+                }
+            }
+            let drain = Task { try await queue.drain() }
+            let count = Int(random.next() % 9)
+            for number in 0..<count { try queue.enqueue("hello", conversation: "\(number % 3)", id: "\(round)-\(number)") }
+            try await Task.sleep(for: .microseconds(Int(random.next() % 3_000)))
+            try await queue.close()
+            _ = try? await drain.value
+            for (index, task) in tasks.enumerated() { followers[index] = try await task.value }
+        }
+        let queue = try MessageQueue(path: directory.store, options: options)
+        let all = try queue.changes(limit: 1000).changes
+        for follower in followers {
+            let rest = try queue.changes(after: follower.token, limit: 1000).changes
+            #expect(follower.ids + rest.map { "\($0.id) \($0.status)" } == all.map { "\($0.id) \($0.status)" })
+        }
+        #expect(followers.contains { !$0.ids.isEmpty } && all.count > 100)
+        try await queue.close()
+    }
+
     @Test func T7_a_store_of_layout_3_without_the_table_of_hand_overs_gets_it() async throws {
         let queue = try MessageQueue(path: directory.store, options: .init(mode: .manual))
         try queue.enqueue("hello", id: "a")
