@@ -17,22 +17,21 @@ struct ChangeTable {
     /// Returns the head; nil: there is none, or it is damaged.
     func head() throws(QueueError) -> StoredChanges? {
         guard try exists() else { return nil }
-        let statement = try database.statement(
-            "SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first = 0")
+        let statement = try database.statement("SELECT \(ChangeColumn.self) FROM change WHERE first = 0")
         return try statement.first { () throws(QueueError) in StoredChanges(statement) } ?? nil
     }
 
     /// Returns the first row; nil: there is none, or it is damaged.
     func first() throws(QueueError) -> StoredChanges? {
         let statement = try database.statement(
-            "SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first > 0 ORDER BY first LIMIT 1")
+            "SELECT \(ChangeColumn.self) FROM change WHERE first > 0 ORDER BY first LIMIT 1")
         return try statement.first { () throws(QueueError) in StoredChanges(statement) } ?? nil
     }
 
     /// The same of the last row.
     func last() throws(QueueError) -> StoredChanges? {
         let statement = try database.statement(
-            "SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first > 0 ORDER BY first DESC LIMIT 1")
+            "SELECT \(ChangeColumn.self) FROM change WHERE first > 0 ORDER BY first DESC LIMIT 1")
         return try statement.first { () throws(QueueError) in StoredChanges(statement) } ?? nil
     }
 
@@ -56,7 +55,7 @@ struct ChangeTable {
         let damage = QueueError(.corrupt, "the feed of changes is damaged")
         guard var next = try start(of: position), next > 0 else { throw damage }
         let statement = try database.statement(
-            "SELECT first, count, at, salt, bytes, rows, checksum FROM change WHERE first >= ?1 ORDER BY first")
+            "SELECT \(ChangeColumn.self) FROM change WHERE first >= ?1 ORDER BY first")
         statement.bind(1, next)
         var isFound = false
         try statement.forEach { () throws(QueueError) in
@@ -82,24 +81,25 @@ struct ChangeTable {
     func insert(_ row: StoredChanges, _ changes: UnsafeRawBufferPointer) throws(QueueError) {
         try run(
             try database.statement(
-                "INSERT INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"), row, changes)
+                "INSERT INTO change(\(ChangeColumn.self)) VALUES(\(parameters: ChangeColumn.self))"), row, changes)
     }
 
     /// Writes the head.
     func write(_ head: StoredChanges) throws(QueueError) {
         let statement = try database.statement(
-            "INSERT OR REPLACE INTO change(first, count, at, salt, bytes, rows, checksum) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+            "INSERT OR REPLACE INTO change(\(ChangeColumn.self)) VALUES(\(parameters: ChangeColumn.self))")
         try run(statement, head, UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
     private func run(_ statement: Statement, _ row: StoredChanges, _ changes: UnsafeRawBufferPointer) throws(QueueError) {
-        statement.bind(1, row.first)
-        statement.bind(2, row.count)
-        statement.bind(3, row.at)
-        statement.bind(4, row.salt)
-        statement.bind(5, row.bytes)
-        try statement.bind(6, borrowing: changes)
-        statement.bind(7, row.checksum(changes))
+        let fields = Fields<ChangeColumn>(statement)
+        fields.bind(.first, row.first)
+        fields.bind(.count, row.count)
+        fields.bind(.at, row.at)
+        fields.bind(.salt, row.salt)
+        fields.bind(.bytes, row.bytes)
+        try fields.bind(.rows, borrowing: changes)
+        fields.bind(.checksum, row.checksum(changes))
         try statement.run()
     }
 
@@ -126,9 +126,10 @@ struct StoredChanges {
 
     /// Reads a row with all columns in order; nil: it is damaged.
     init?(_ statement: Statement) {
-        (first, count, at) = (statement.int(0), statement.int(1), statement.int(2))
-        (salt, bytes, rows) = (statement.int(3), statement.int(4), statement.blob(5))
-        guard statement.int(6) == rows.withUnsafeBytes(checksum) else { return nil }
+        let fields = Fields<ChangeColumn>(statement)
+        (first, count, at) = (fields.int(.first), fields.int(.count), fields.int(.at))
+        (salt, bytes, rows) = (fields.int(.salt), fields.int(.bytes), fields.blob(.rows))
+        guard fields.int(.checksum) == rows.withUnsafeBytes(checksum) else { return nil }
         guard count >= 0, first >= 0, first <= ChangeTable.lastPosition, count <= ChangeTable.lastPosition else { return nil }
     }
 

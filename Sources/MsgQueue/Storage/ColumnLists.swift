@@ -57,6 +57,20 @@ enum AttemptColumn: Int, Columns {
     static let names = columnNames()
 }
 
+/// The columns of `change`.
+enum ChangeColumn: Int, Columns {
+    case first, count, at, salt, bytes, rows, checksum
+
+    static let names = columnNames()
+}
+
+/// The columns of `handed_over`.
+enum HandedOverColumn: Int, Columns {
+    case source, idHash, id, code, size, at, text, checksum
+
+    static let names = columnNames()
+}
+
 /// The columns of `conversation`.
 enum ConversationColumn: Int, Columns {
     case name, queued, sent, delivered, read, failed, received, unread, unsentBytes, lastSeq, proof, lastTime, timeSeq

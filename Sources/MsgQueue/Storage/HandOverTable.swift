@@ -20,7 +20,7 @@ final class HandOverTable {
     /// Whether the open hand-over of the source contains the id.
     func contains(_ id: String, by source: String) throws(QueueError) -> Bool {
         let statement = try database.statement(
-            "SELECT source, id_hash, id, code, size, at, text, checksum FROM handed_over WHERE source = ?1 AND id_hash = 0 AND id = ?2")
+            "SELECT \(HandedOverColumn.self) FROM handed_over WHERE source = ?1 AND id_hash = 0 AND id = ?2")
         try statement.bind(1, source)
         try statement.bind(2, id)
         return try statement.first { () throws(QueueError) in
@@ -32,7 +32,7 @@ final class HandOverTable {
     /// Returns everything that the source has handed over and that was not forgotten.
     func entries(by source: String) throws(QueueError) -> [HandOver.Entry] {
         let statement = try database.statement(
-            "SELECT source, id_hash, id, code, size, at, text, checksum FROM handed_over WHERE source = ?1 ORDER BY id_hash, id")
+            "SELECT \(HandedOverColumn.self) FROM handed_over WHERE source = ?1 ORDER BY id_hash, id")
         try statement.bind(1, source)
         var entries: [HandOver.Entry] = []
         try statement.forEach { () throws(QueueError) in
@@ -59,17 +59,17 @@ final class HandOverTable {
     func write(_ row: HandedOverRow) throws(QueueError) {
         let statement = try database.statement(
             """
-            INSERT OR REPLACE INTO handed_over(source, id_hash, id, code, size, at, text, checksum)
-            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            INSERT OR REPLACE INTO handed_over(\(HandedOverColumn.self)) VALUES(\(parameters: HandedOverColumn.self))
             """)
-        try statement.bind(1, row.source)
-        statement.bind(2, row.idHash)
-        try statement.bind(3, row.id)
-        statement.bind(4, row.code)
-        statement.bind(5, row.size)
-        statement.bind(6, row.at)
-        try statement.bind(7, row.text)
-        statement.bind(8, row.checksum)
+        let fields = Fields<HandedOverColumn>(statement)
+        try fields.bind(.source, row.source)
+        fields.bind(.idHash, row.idHash)
+        try fields.bind(.id, row.id)
+        fields.bind(.code, row.code)
+        fields.bind(.size, row.size)
+        fields.bind(.at, row.at)
+        try fields.bind(.text, row.text)
+        fields.bind(.checksum, row.checksum)
         try statement.run()
     }
 
@@ -109,7 +109,7 @@ final class HandOverTable {
 
     /// Returns the number of damaged rows.
     func damaged() throws(QueueError) -> Int {
-        let statement = try database.statement("SELECT source, id_hash, id, code, size, at, text, checksum FROM handed_over")
+        let statement = try database.statement("SELECT \(HandedOverColumn.self) FROM handed_over")
         var damaged = 0
         try statement.forEach {
             if HandedOverRow(statement) == nil { damaged += 1 }
@@ -144,12 +144,13 @@ struct HandedOverRow {
         (code, text) = (Int64(refusal.code.rawValue), refusal.detail)
     }
 
-    /// Reads a row with all columns in order, the first being at `first`; nil: it is damaged.
-    init?(_ statement: Statement, first: Int32 = 0) {
-        (source, idHash, id) = (statement.text(first), statement.int(first + 1), statement.text(first + 2))
-        (code, size, at) = (statement.int(first + 3), statement.int(first + 4), statement.int(first + 5))
-        text = statement.text(first + 6)
-        guard statement.int(first + 7) == checksum, (code == 0) == (idHash == 0), idHash >= 0 else { return nil }
+    /// Reads a row with all columns in order; nil: it is damaged.
+    init?(_ statement: Statement) {
+        let fields = Fields<HandedOverColumn>(statement)
+        (source, idHash, id) = (fields.text(.source), fields.int(.idHash), fields.text(.id))
+        (code, size, at) = (fields.int(.code), fields.int(.size), fields.int(.at))
+        text = fields.text(.text)
+        guard fields.int(.checksum) == checksum, (code == 0) == (idHash == 0), idHash >= 0 else { return nil }
         guard code == 0 || Int32(exactly: code).flatMap(QueueError.Code.init(rawValue:)) != nil else { return nil }
     }
 

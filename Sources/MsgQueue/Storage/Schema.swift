@@ -239,8 +239,8 @@ enum Schema {
     /// The columns of the tables, for the survey of a store.
     static let columns: [(table: String, names: [String])] = [
         ("attempt", AttemptColumn.names), ("title", ["conversation", "text", "checksum"]),
-        ("change", ["first", "count", "at", "salt", "bytes", "rows", "checksum"]),
-        ("handed_over", ["source", "id_hash", "id", "code", "size", "at", "text", "checksum"]),
+        ("change", ChangeColumn.names),
+        ("handed_over", HandedOverColumn.names),
         ("large_body", ["seq", "body"]), ("in_flight", ["seq", "number", "started_at"]),
         ("recent", ["id", "gone_at", "is_received"]), ("recent_own", ["seq", "high", "low", "gone_at"]),
         ("history", ["status", "seq"]), ("history_in", ["conversation", "status", "seq"]),

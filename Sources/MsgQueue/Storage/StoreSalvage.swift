@@ -61,21 +61,22 @@ package enum StoreSalvage {
 
     // MARK: Other tables
 
-    /// Reads a table, whose key is the first column, from its start and, if that fails at some row, also from its end. Returns whether all of
+    /// Reads a table, whose key is the column `key`, from its start and, if that fails at some row, also from its end. Returns whether all of
     /// it was read. A table that has a key twice is damaged, and may not come to an end.
     private static func read(
-        _ store: InspectedStore, _ columns: String, orderedBy key: [String], _ take: (Statement) throws(QueueError) -> Void
+        _ store: InspectedStore, _ columns: String, orderedBy order: [String], key: Int32 = 0,
+        _ take: (Statement) throws(QueueError) -> Void
     ) throws(QueueError) -> Bool {
         var isFirst = true
         for direction in ["", " DESC"] {
             var failure: QueueError?
-            let order = key.map { $0 + direction }.joined(separator: ", ")
+            let order = order.map { $0 + direction }.joined(separator: ", ")
             do throws(QueueError) {
                 let statement = try Statement("SELECT \(columns) ORDER BY \(order)", store.database)
                 defer { statement.finalize() }
                 var keys = Set<Name>()
                 try statement.forEach { () throws(QueueError) in
-                    guard keys.insert(Name(statement.text(0))).inserted else { throw QueueError(.corrupt, "a table has a row twice") }
+                    guard keys.insert(Name(statement.text(key))).inserted else { throw QueueError(.corrupt, "a table has a row twice") }
                     do throws(QueueError) { try take(statement) } catch { failure = error }
                     return failure == nil
                 }
@@ -113,10 +114,12 @@ package enum StoreSalvage {
         guard store.hasHandOvers else { return }
         var isComplete = true
         let key = "(hex(source) || ' ' || id_hash || ' ' || hex(id))"
-        let columns = "\(key), source, id_hash, id, code, size, at, text, checksum FROM handed_over"
+        let columns: SQL = "\(HandedOverColumn.self)"
         isComplete =
-            try read(store, columns, orderedBy: ["source", "id_hash", "id"]) { statement throws(QueueError) in
-                guard let row = HandedOverRow(statement, first: 1) else { return isComplete = false }
+            try read(
+                store, "\(columns.text), \(key) FROM handed_over", orderedBy: ["source", "id_hash", "id"], key: HandedOverColumn.count
+            ) { statement throws(QueueError) in
+                guard let row = HandedOverRow(statement) else { return isComplete = false }
                 try target.handOvers.write(row)
             } && isComplete
         if !isComplete { check.addFinding("some ids that were handed over are lost: they may be taken over again") }
