@@ -197,6 +197,9 @@ struct Lane {
         upcoming.insert(head, at: place)
     }
 
+    /// Removes all messages, except those in flight.
+    mutating func clear() { (upcoming, deferred, more) = ([], [], false) }
+
     mutating func remove(_ sequence: Int64) {
         forget(sequence)
         approved.remove(sequence)

@@ -12,10 +12,13 @@ package struct LaneIndex {
     private var waiting = Heap<Ticket>()
     /// Lanes by the time at which their next message is due, without the limit `longestSleep`.
     private(set) var dueTimes = Heap<Ticket>()
-    /// The conversations whose lanes must be scheduled again before anything else.
+    /// The lanes that must be scheduled again before anything else: those of `unscheduled`, and the first parts of `byName`.
     private var unscheduled: [Name] = []
-    /// How many lanes one step schedules again: about two milliseconds.
-    package var perStep = 2_000
+    private var unscheduledParts = 0
+    /// What `scheduleAll` has replaced, to be freed.
+    private var dropped = DroppedEntries()
+    /// How many lanes one step schedules again: about a millisecond.
+    package var perStep = 1_000
     /// How often a lane may have changed.
     private(set) var changes: UInt64 = 0
 
@@ -158,24 +161,37 @@ package struct LaneIndex {
         dueTimes.insert(Ticket(key: due, conversation: conversation))
     }
 
-    /// Schedules every lane again.
-    mutating func scheduleAll(_ gate: Gate, _ now: Moment) {
+    /// Schedules every lane again, the first of them at once. `asBacklog`: sending begins again, what is queued now is the backlog.
+    mutating func scheduleAll(asBacklog: Bool = false, _ gate: Gate, _ now: Moment) {
         noteChange()
-        ready.removeAll()
-        unread.removeAll()
-        waiting.removeAll()
-        dueTimes.removeAll()
-        unscheduled = byName.keys
+        // Their entries are freed and the lanes are found in steps: at 100,000 lanes each of both would take some milliseconds.
+        ready.drop(into: &dropped)
+        dropped.take(&waiting)
+        dropped.take(&dueTimes)
+        dropped.take(&unread)
+        if asBacklog { ready.beginBacklog() }
+        (unscheduled, unscheduledParts) = ([], LaneTable.partCount)
+        takeUnscheduled()
         scheduleMore(gate, now)
     }
 
-    var isScheduled: Bool { unscheduled.isEmpty }
+    var isScheduled: Bool { unscheduled.isEmpty && unscheduledParts == 0 && dropped.isEmpty }
+
+    /// Takes the lanes of the next part.
+    private mutating func takeUnscheduled() {
+        while unscheduled.isEmpty, unscheduledParts > 0 {
+            unscheduledParts -= 1
+            unscheduled = byName.names(inPart: unscheduledParts)
+        }
+    }
 
     /// Schedules some of the lanes that `scheduleAll` has left. Until it has left none, no attempt starts and nothing is read.
     mutating func scheduleMore(_ gate: Gate, _ now: Moment) {
         var left = perStep
+        dropped.free(DroppedEntries.perLane * perStep)
         while left > 0, let conversation = unscheduled.popLast() {
             left -= 1
+            if unscheduled.isEmpty { takeUnscheduled() }
             guard let place = byName.index(forKey: conversation) else { continue }
             // Each deferred message is examined, unless it is known when the first of them is due.
             if byName[place].rest == nil { left -= byName[place].deferred.count / 4 }
@@ -217,7 +233,7 @@ package struct LaneIndex {
         if !scanComplete {
             restartScan()
             // The scan would have found the rest of these conversations.
-            byName.changeAll { $0.more = true }
+            byName.changeAll(LaneChanges(isUnread: true))
         }
         scheduleAll(gate, now)
     }

@@ -118,13 +118,11 @@ extension LaneIndex {
 
     /// Removes all messages of one conversation or of all, except those in flight.
     mutating func cleared(_ conversation: Name?, _ gate: Gate, _ now: Moment) {
-        for name in conversation.map({ [$0] }) ?? byName.keys where byName[name] != nil {
-            change(name, gate, now) { lane in
-                lane.upcoming = []
-                lane.deferred = []
-                lane.more = false
-            }
+        guard let conversation else {
+            byName.changeAll(LaneChanges(isCleared: true))
+            return scheduleAll(gate, now)
         }
+        if byName[conversation] != nil { change(conversation, gate, now) { $0.clear() } }
     }
 
     /// Reads the conversation again from `sequence` on.
@@ -164,10 +162,7 @@ extension LaneIndex {
 
     /// Ends the delays of messages that failed for lack of a network, once the connection is stable.
     mutating func networkReturned(at time: Int64) {
-        byName.changeAll { lane in
-            for place in lane.upcoming.indices { lane.upcoming[place].endDelay(networkReturnedAt: time) }
-            for place in lane.deferred.indices { lane.deferred[place].endDelay(networkReturnedAt: time) }
-        }
+        byName.changeAll(LaneChanges(networkReturnedAt: time))
     }
 
     // MARK: What was read

@@ -43,6 +43,11 @@ struct ReadyList {
         byRank.removeAll()
         byAge.removeAll()
     }
+
+    mutating func drop(into dropped: inout DroppedEntries) {
+        dropped.take(&byRank)
+        dropped.take(&byAge)
+    }
 }
 
 /// The messages that may start now, of the backlog and of those that were enqueued since.
@@ -78,8 +83,8 @@ struct ReadyLists {
     /// In no particular order; some more than once.
     var conversations: [Name] { backlog.conversations + live.conversations }
 
-    mutating func removeAll() {
-        backlog.removeAll()
-        live.removeAll()
+    mutating func drop(into dropped: inout DroppedEntries) {
+        backlog.drop(into: &dropped)
+        live.drop(into: &dropped)
     }
 }

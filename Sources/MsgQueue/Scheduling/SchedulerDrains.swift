@@ -12,7 +12,6 @@ extension Scheduler {
     }
 
     private mutating func drainBegan(_ now: Moment) {
-        lanes.ready.beginBacklog()
         if let conversation = session?.conversation {
             // Its stored messages are read separately from the scan.
             lanes.byName[conversation, default: Lane()].more = true
@@ -20,7 +19,7 @@ extension Scheduler {
             gate.holds.endOfflinePause()
             prompt.drainBegan()
         }
-        lanes.scheduleAll(gate, now)
+        lanes.scheduleAll(asBacklog: true, gate, now)
     }
 
     /// Ends the current drain, which was reported. `through` is the last sequence in the store. Outside mode auto the index of the backlog

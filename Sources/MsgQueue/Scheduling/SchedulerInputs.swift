@@ -4,8 +4,8 @@ extension Scheduler {
         let was = gate.network
         gate.network = network
         gate.attemptOfflineReason = ""
-        if network.isOnline, !was.isOnline {
-            lanes.ready.beginBacklog()
+        let returns = network.isOnline && !was.isOnline
+        if returns {
             gate.holds.connected(stableAt: now.mono + gate.options.onlineDebounce)
             gate.flights.pace?.restart(at: now.mono)
             prompt.arm()
@@ -17,28 +17,25 @@ extension Scheduler {
             if was.isOnline, let stableAt = gate.holds.stableAt, stableAt <= now.mono { networkReturned(at: stableAt) }
             gate.holds.disconnected()
             // Messages that would have been sent directly become part of the backlog.
-            lanes.byName.changeAll { lane in
-                lane.closeDirectRange()
-                (lane.approved, lane.approvedThrough) = ([], 0)
-            }
+            lanes.byName.changeAll(LaneChanges(isDisconnected: true))
             round = nil
         }
-        lanes.scheduleAll(gate, now)
+        lanes.scheduleAll(asBacklog: returns, gate, now)
     }
 
     /// Computes waits again, after the wall clock was set or the machine resumed from suspend.
     package mutating func clockSet(_ now: Moment) {
-        lanes.byName.changeAll { $0.rest = nil }
+        lanes.byName.changeAll(LaneChanges(isClockSet: true))
         lanes.scheduleAll(gate, now)
     }
 
     /// Notes whether there is a transport, and the limits of its batches if it takes batches.
     package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {
-        if present, !gate.hasTransport { lanes.ready.beginBacklog() }
+        let isFirst = present && !gate.hasTransport
         gate.flights.limits = limits
         linger.end()
         gate.hasTransport = present
-        lanes.scheduleAll(gate, now)
+        lanes.scheduleAll(asBacklog: isFirst, gate, now)
     }
 
     package mutating func closing() { gate.isClosing = true }
@@ -54,8 +51,7 @@ extension Scheduler {
         let (wasPaused, isFree) = gate.pauses.resume(conversation)
         guard wasPaused, isFree else { return wasPaused }
         if conversation == nil { gate.flights.pace?.restart(at: now.mono) } else { round?.restart() }
-        lanes.ready.beginBacklog()
-        trigger(now)
+        trigger(asBacklog: true, now)
         return true
     }
 
@@ -93,8 +89,7 @@ extension Scheduler {
         guard !isInBackground else { return lanes.scheduleAll(gate, now) }
         gate.holds.endOfflinePause()
         prompt.arm()
-        if !gate.options.sendInBackground { lanes.ready.beginBacklog() }
-        trigger(now)
+        trigger(asBacklog: !gate.options.sendInBackground, now)
     }
 
     /// Holds the whole queue until a monotonic time, at a receiver's request. Returns false if it is held longer already.

@@ -102,27 +102,26 @@ extension Scheduler {
     /// Processes times that have passed: the connection is stable, a hold has ended, the periodic trigger, and waiting lanes, which are
     /// scheduled again.
     private mutating func wakeWaiting(_ now: Moment) {
-        var isDue = false
+        var (isDue, beginsBacklog) = (false, false)
         if let stableAt = gate.holds.stableAt, stableAt <= now.mono, gate.network.isOnline { networkReturned(at: stableAt) }
         if gate.holds.end(now) {
-            isDue = true
-            lanes.ready.beginBacklog()
+            (isDue, beginsBacklog) = (true, true)
         }
         if gate.options.triggerInterval > 0, gate.timersRun {
             let isTriggered = gate.nextTriggerAt.map { $0 <= now.mono } ?? false
-            if isTriggered, !gate.hasBudget { lanes.ready.beginBacklog() }
+            beginsBacklog = beginsBacklog || isTriggered && !gate.hasBudget
             isDue = isDue || isTriggered
             if isTriggered || gate.nextTriggerAt == nil { gate.nextTriggerAt = now.mono + gate.options.triggerInterval }
         }
-        if isDue { trigger(now) }
+        if isDue { trigger(asBacklog: beginsBacklog, now) }
         lanes.dropDueTimes(gate, now)
         lanes.wake(gate, now)
     }
 
     /// Renews the budget of automatic sending: at the launch, in the foreground, online, at the periodic trigger, and after a resume.
-    mutating func trigger(_ now: Moment) {
+    mutating func trigger(asBacklog: Bool, _ now: Moment) {
         gate.budget = gate.options.runLimit
-        lanes.scheduleAll(gate, now)
+        lanes.scheduleAll(asBacklog: asBacklog, gate, now)
     }
 
     /// The nearest time at which the state could change without an input, even if a step is due before.

@@ -101,4 +101,38 @@ import Testing
             #expect(steps(simulation) == 9, "input \(input)")
         }
     }
+
+    /// Neither the lanes nor the entries of what was to start.
+    @Test func F9_an_input_for_all_conversations_examines_only_a_part_of_them() throws {
+        let (simulation, count) = try scheduler(lanes: 250, perStep: 5)
+        #expect(count == 250)
+        let now = simulation.now
+        simulation.scheduler.networkChanged(Network(connectivity: .offline), now)
+        #expect(simulation.scheduler.lanes.byName.unchangedParts >= LaneTable.partCount - 5)
+        #expect(steps(simulation) == 49)
+        #expect(simulation.scheduler.lanes.byName.unchangedParts == 0)
+        simulation.scheduler.beginClear(of: nil, through: 2_000, now)
+        #expect(simulation.scheduler.lanes.byName.unchangedParts >= LaneTable.partCount - 5)
+    }
+
+    @Test func F9_entries_of_lists_that_were_replaced_are_freed_in_parts() {
+        var dropped = DroppedEntries()
+        func heap(_ count: Int64) -> Heap<LaneIndex.Ticket> {
+            var heap = Heap<LaneIndex.Ticket>()
+            for number in 0..<count { heap.insert(LaneIndex.Ticket(key: number, conversation: "c")) }
+            return heap
+        }
+        var (few, many, names) = (heap(10), heap(1_000), [Name](repeating: "c", count: 700))
+        dropped.take(&few)
+        #expect(dropped.isEmpty && few.count == 0)
+        dropped.take(&many)
+        dropped.take(&names)
+        #expect(many.count == 0 && names.isEmpty)
+        var parts = 0
+        while !dropped.isEmpty {
+            dropped.free(500)
+            parts += 1
+        }
+        #expect(parts == 4)
+    }
 }
