@@ -137,10 +137,7 @@ extension Engine {
     private func remove(_ target: Removals.Removal.Target) throws(QueueError) -> Int64 {
         var removal = Removals.Removal(target)
         do throws(QueueError) {
-            while try changing({ () throws(QueueError) in try removals.step(&removal) }) {
-                // Let threads that wait for the lock run first.
-                usleep(100)
-            }
+            try inSteps { () throws(QueueError) in try removals.step(&removal) }
         } catch {
             // A queue that was closed meanwhile has nothing to end.
             if removal.hasBegun { _ = try? changing { () throws(QueueError) in removals.end(removal, isComplete: false) } }
@@ -154,11 +151,17 @@ extension Engine {
     package func retryAll(_ filter: Filter) throws(QueueError) -> Int64 {
         try FilterRule.check(filter)
         var search = FailedMessages.Search(filter)
-        while try changing({ () throws(QueueError) in try changes.putBack(&search) }) {
+        try inSteps { () throws(QueueError) in try changes.putBack(&search) }
+        return search.count
+    }
+
+    /// Runs the steps of a call up to one that returns false. A log that they make long is checkpointed in a turn of its own.
+    private func inSteps(_ step: () throws(QueueError) -> Bool) throws(QueueError) {
+        while try changing(step) {
             // Let threads that wait for the lock run first.
             usleep(100)
+            if try changing({ () throws(QueueError) in transactions.checkpointBetweenSteps() }) { usleep(100) }
         }
-        return search.count
     }
 
     package func retryAll(_ conversation: String?) throws(QueueError) -> Int64 { try retryAll(.failed(conversation)) }

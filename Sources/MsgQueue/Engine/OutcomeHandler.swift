@@ -83,7 +83,7 @@ final class OutcomeHandler {
     private func giveTurn() {
         writes.commit()
         context.lock.yield()
-        if transactions.checkpointIfDue() { context.lock.yield() }
+        if transactions.checkpointBetweenSteps() { context.lock.yield() }
     }
 
     /// Whether the threads that made the calls handle what is left, so that this one begins the next batch: if batches that return together

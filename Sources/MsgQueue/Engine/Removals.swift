@@ -21,6 +21,8 @@ final class Removals {
         /// The messages that were found and not processed yet; there are no others if `isComplete`.
         fileprivate var found: ArraySlice<Int64> = []
         fileprivate var isComplete = false
+        /// All of them are deleted.
+        fileprivate var isDone = false
         /// The most messages per transaction. Many share the pages of the indexes that it writes.
         fileprivate var limit = 1_000
         /// How many of them, so that with its commit, which writes more the more conversations there are, a step takes some milliseconds.
@@ -80,10 +82,11 @@ final class Removals {
         // An outcome that is written later would bring its message back.
         try writes.requireSaved()
         if !removal.hasBegun { try begin(&removal) }
-        while true {
+        while !removal.isDone {
             do throws(QueueError) {
-                if try deleteNext(&removal) { return true }
-                break
+                removal.isDone = try !deleteNext(&removal)
+                // The end, which erases their text, takes as long as a step.
+                if !removal.isDone || removal.count > 0 { return true }
             } catch {
                 removal.limit = try Transactions.fewer(than: removal.limit, after: error)
             }

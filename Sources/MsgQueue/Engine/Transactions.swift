@@ -97,7 +97,19 @@ final class Transactions {
 
     /// Runs a checkpoint if the log is long. Returns false if it is not.
     func checkpointIfDue() -> Bool {
-        guard store.log.isLong, !store.isInTransaction, checkpointAt <= context.ports.mono() else { return false }
+        guard store.log.isLong else { return false }
+        return checkpoint()
+    }
+
+    /// Runs a checkpoint if the log will be long after some further steps of the same call, in whose commits it would hold others even longer.
+    /// Returns false if it will not.
+    func checkpointBetweenSteps() -> Bool {
+        guard store.log.isLongBetweenSteps else { return false }
+        return checkpoint()
+    }
+
+    private func checkpoint() -> Bool {
+        guard !store.isInTransaction, checkpointAt <= context.ports.mono() else { return false }
         checkpointAt = store.log.checkpoint() ? 0 : context.ports.mono().addingClamped(Self.failureDelay)
         return true
     }

@@ -19,6 +19,8 @@ struct LogSpace {
     var target = Self.target
     /// A longer log is shortened to `target` after its checkpoint.
     var limit: Int64 { target + target / 2 }
+    /// The number of bytes at which the log is checkpointed between two steps of a call: the more pages, the longer others are held.
+    var targetBetweenSteps: Int64 { target / 2 }
     /// The number of bytes at which a commit no longer leaves the checkpoint to the timer thread.
     var overdue: Int64 { target + Self.slack / 2 }
     /// The size up to which the file grows ahead of the commits.

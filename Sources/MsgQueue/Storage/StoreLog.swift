@@ -164,6 +164,8 @@ final class StoreLog {
 
     /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
     var isLong: Bool { log?.isLong ?? false }
+    /// Whether it is long enough for one between two steps of a call.
+    var isLongBetweenSteps: Bool { log?.isLongBetweenSteps ?? false }
     /// Whether a checkpoint cannot wait for the timer thread.
     var isOverdue: Bool { log?.isOverdue ?? false }
 

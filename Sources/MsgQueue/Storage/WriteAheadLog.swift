@@ -90,6 +90,8 @@ final class WriteAheadLog {
     private var end: Int64 { Int64(LogImage.headerSize) + Int64(frames) * (Int64(LogImage.frameHeaderSize) + pageSize) }
     /// Whether the log is long enough for a checkpoint.
     var isLong: Bool { end >= space.target }
+    /// Whether it is long enough for one between two steps of a call.
+    var isLongBetweenSteps: Bool { end >= space.targetBetweenSteps }
     /// Whether a checkpoint cannot wait for the timer thread.
     var isOverdue: Bool { end >= space.overdue }
 
