@@ -2,6 +2,8 @@
 final class AttemptRunner {
     /// The most body bytes of attempts that begin in one commit, because their calls wait in memory.
     private static let bytesPerCommit = 1 << 20
+    /// The most attempts of a batch that begin in one commit, between which the lock is released: about three milliseconds.
+    private static let attemptsPerPart = 256
 
     private let context: EngineContext
     private let store: Store
@@ -35,7 +37,8 @@ final class AttemptRunner {
     // MARK: Beginning
 
     /// Begins attempts, in one commit with the facts recorded before: up to `limit`, or one batch. `nextStep` performs steps up to one that
-    /// starts an attempt or waits, `nextInBatch` up to one that starts another attempt of the batch. Returns false if none can begin now.
+    /// starts an attempt or waits, `nextInBatch` up to one that starts another attempt of the batch, or waits because the search for it takes
+    /// long. Returns false if none can begin now.
     func begin(limit: Int, after nextStep: () -> Step, inBatch nextInBatch: () -> Step?) -> Bool {
         context.lock.assertHeld()
         // A write that failed is tried again after room was made for it or an index was rebuilt, because no other thread would try.
@@ -63,8 +66,8 @@ final class AttemptRunner {
             }
             do throws(QueueError) {
                 if transport.function.limits != nil {
-                    guard try stageBatch((conversation, sequence, hand), transport, nextInBatch) else { continue }
-                    return writes.hasBeginnings
+                    guard let isCommitted = try stageBatch((conversation, sequence, hand), transport, nextInBatch) else { continue }
+                    return isCommitted || writes.hasBeginnings
                 }
                 guard let attempt = try prepare(conversation, sequence, hand) else { continue }
                 count += 1
@@ -78,23 +81,34 @@ final class AttemptRunner {
         return true
     }
 
-    /// Writes the beginnings of the attempts of one batch. Returns false if none of its messages can be sent.
+    /// Writes the beginnings of the attempts of one batch. Those of a large one are committed in parts; returns whether they were, or nil if
+    /// none of its messages can be sent.
     private func stageBatch(
         _ first: (conversation: Name, sequence: Int64, hand: Hand), _ transport: Registration<Transport>, _ nextInBatch: () -> Step?
-    ) throws(QueueError) -> Bool {
+    ) throws(QueueError) -> Bool? {
         var isSuspect = false
         let attempt = try prepare(first.conversation, first.sequence, first.hand) { row throws(QueueError) in
             isSuspect = try wasInterrupted(row)
             return true
         }
         guard context.core.openBatch(first.hand, wasInterrupted: isSuspect) else {
-            guard let attempt else { return false }
+            guard let attempt else { return nil }
             _ = writes.stage(attempt, transport)
-            return true
+            return false
         }
+        let batch = context.core.scheduler.gate.gathering?.batch ?? 0
+        var hasParts = false
+        defer { if hasParts { calls.complete(batch) } }
         if let attempt { writes.stageInBatch(attempt, transport) }
         var isFull = false
-        while !isFull, case .start(let conversation, let sequence, let hand)? = nextInBatch() {
+        while !isFull {
+            let step = mayDivide && writes.beginningsCount >= Self.attemptsPerPart ? .wait(until: nil) : nextInBatch()
+            guard case .start(let conversation, let sequence, let hand)? = step else {
+                guard step != nil, mayDivide, writes.hasBeginnings else { break }
+                hasParts = true
+                guard writes.commitPart() else { return false }
+                continue
+            }
             let attempt = try prepare(conversation, sequence, hand) { row throws(QueueError) in
                 let fits = context.core.fitsBatch(bytes: row.body.count)
                 isFull = fits ? try wasInterrupted(row) : true
@@ -102,13 +116,21 @@ final class AttemptRunner {
             }
             if let attempt { writes.stageInBatch(attempt, transport) }
         }
+        if hasParts {
+            writes.commit()
+            context.core.closeBatch(ports.mono())
+            return true
+        }
         guard writes.hasBeginnings else {
             // None of them can be sent any more, or the store rejected a read.
             context.core.dropBatch()
-            return false
+            return nil
         }
-        return true
+        return false
     }
+
+    /// Whether the beginnings of a batch may be committed in parts: if each commit is flushed, they are written together.
+    private var mayDivide: Bool { !context.options.durableOutcomes && !context.options.holdInterrupted }
 
     /// Whether the message is alone in its next call: a previous process ended during its last attempt, perhaps because of it. This is read
     /// when the message is about to be sent, because reading it of every message would delay the opening of a large store.

@@ -12,8 +12,10 @@ final class CallQueue: @unchecked Sendable {
     /// A call of the transport, with everything that it needs.
     struct Call {
         /// One, or those of a batch.
-        let attempts: [Attempt]
+        fileprivate(set) var attempts: [Attempt]
         let transport: Registration<Transport>
+        /// The batch whose further attempts will begin, so that no thread takes the call yet; nil: all have begun.
+        var gathering: UInt64?
         /// The attempts can be withdrawn before the call is made.
         var isRevocable = false
         /// When the call began, which the engine counts against the rate; nil: there is no limit of the rate.
@@ -93,15 +95,18 @@ final class CallQueue: @unchecked Sendable {
         mutex.withLock { State(hasWork: hasWork, underWay: underWay.count, taken: taken, patience: patience) }
     }
 
+    /// Whether there are calls that no thread has taken, also of batches that are not complete.
     var hasWaiting: Bool { mutex.withLock { !waiting.isEmpty } }
 
     /// Whether an attempt has begun whose call no thread makes: it waits, or it was revoked and must be put back.
-    var hasUntaken: Bool { mutex.withLock { !waiting.isEmpty || returned.contains { $0.outcomes == nil } } }
+    var hasUntaken: Bool { mutex.withLock { isAnyComplete || returned.contains { $0.outcomes == nil } } }
 
     /// The most attempts that may begin in the next commit. When calls take long, an attempt begins only when a thread is ready to call.
     var attemptsPerCommit: Int { mutex.withLock { isQuick ? Self.mostPerCommit : 1 } }
 
-    private var hasWork: Bool { !waiting.isEmpty || !returned.isEmpty }
+    private var hasWork: Bool { isAnyComplete || !returned.isEmpty }
+
+    private var isAnyComplete: Bool { waiting.contains { $0.gathering == nil } }
 
     private var isQuick: Bool { wasPending || averageTime.map { $0 < Self.quickTime } ?? false }
 
@@ -111,12 +116,34 @@ final class CallQueue: @unchecked Sendable {
 
     func add(_ call: Call) { mutex.withLock { waiting.append(call) } }
 
+    /// Whether this call is still waiting for further attempts: it was not revoked.
+    func isGathering(_ batch: UInt64) -> Bool { mutex.withLock { waiting.contains { $0.gathering == batch } } }
+
+    /// Adds attempts to a call that waits for them. Returns false if it does not.
+    func extend(_ batch: UInt64, by attempts: [Attempt]) -> Bool {
+        mutex.withLock {
+            guard let place = waiting.firstIndex(where: { $0.gathering == batch }) else { return false }
+            waiting[place].attempts += attempts
+            return true
+        }
+    }
+
+    /// Lets a thread take a call that waited for further attempts, if it was not revoked.
+    func complete(_ batch: UInt64) {
+        mutex.withLock {
+            guard let place = waiting.firstIndex(where: { $0.gathering == batch }) else { return }
+            let attempts = waiting[place].attempts
+            let order = BatchRule.grouped(attempts.map { ($0.flight.conversation, $0.flight.sequence) })
+            (waiting[place].attempts, waiting[place].gathering) = (order.map { attempts[$0] }, nil)
+        }
+    }
+
     /// Returns the next call, to be passed to `make`.
     func take() -> Call? { mutex.withLock { takeLocked() } }
 
     private func takeLocked() -> Call? {
-        guard !waiting.isEmpty else { return nil }
-        let call = waiting.removeFirst()
+        guard let place = waiting.firstIndex(where: { $0.gathering == nil }) else { return nil }
+        let call = waiting.remove(at: place)
         underWay.append((call, mono()))
         taken &+= 1
         return call
@@ -158,7 +185,8 @@ final class CallQueue: @unchecked Sendable {
         let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
         averageTime = average + (time - average) / 8
         // Any other outcome may mean that the calls that wait must not be made.
-        guard chains, outcomes.allSatisfy(Classification.letsOthersContinue), isQuick, let next = waiting.first, next.beginning == nil
+        guard chains, outcomes.allSatisfy(Classification.letsOthersContinue), isQuick,
+            let next = waiting.first(where: { $0.gathering == nil }), next.beginning == nil
         else { return nil }
         return now &- firstReturnedAt < Self.gatheringTime ? takeLocked() : nil
     }

@@ -28,8 +28,12 @@ final class Driver: @unchecked Sendable {
     private static let fewSteps = 16
     /// How often a thread that runs callbacks without a pause reads what the timer reports, in milliseconds.
     private static let readInterval: Int64 = 5
+    /// So many reads are made for one part of a batch, however long they take. If every conversation has to be read, each message needs one.
+    private static let readsPerPart = 64
     /// When the search ends (monotonic). Each call makes at least one read.
     private var searchEnd: Int64 = 0
+    /// The reads for the part of a batch that is being chosen.
+    private var readsInPart = 0
     /// When the core's next step is due at the latest (monotonic), beside attempts that may start now.
     private(set) var stepAt = Int64.max
     /// How long the machine had been suspended at the last check.
@@ -58,7 +62,7 @@ final class Driver: @unchecked Sendable {
         guard context.phase != .closed else { return }
         context.assertInvariants()
         attempts.revokeForbiddenCalls()
-        searchEnd = ports.mono().addingClamped(Self.longestSearch)
+        beginSearch()
         var step = advance()
         // A refused commit begins a pause, for whose end the core waits.
         while !writes.commit() { step = advance() }
@@ -209,16 +213,16 @@ final class Driver: @unchecked Sendable {
         }
     }
 
-    /// Performs steps up to one that starts another attempt of the batch that is being chosen; nil: it is complete, or the search for
-    /// another message takes long.
+    /// Performs steps up to one that starts another attempt of the batch that is being chosen, or waits, because the search for another
+    /// message takes long; nil: the batch is complete.
     private func advanceInBatch() -> Step? {
-        var reads = 0
+        if !writes.hasBeginnings { beginSearch() }
         outcomes.countBegun()
         while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.counts.totals.queued) {
             if step.isStart { return step }
             let now = ports.moment
-            guard reads == 0 || now.mono < searchEnd else { return nil }
-            reads += 1
+            guard readsInPart < Self.readsPerPart || now.mono < searchEnd else { return .wait(until: now.mono) }
+            readsInPart += 1
             writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
         }
         return nil
@@ -301,10 +305,15 @@ final class Driver: @unchecked Sendable {
         return errors
     }
 
+    private func beginSearch() {
+        searchEnd = ports.mono().addingClamped(Self.longestSearch)
+        readsInPart = 0
+    }
+
     private func begin() -> Bool {
         // A person decides about interrupted attempts: there should be none whose call was not made.
         let isAlone = poll != nil || context.options.holdInterrupted
-        searchEnd = ports.mono().addingClamped(Self.longestSearch)
+        beginSearch()
         return attempts.begin(limit: isAlone ? 1 : calls.attemptsPerCommit, after: advance, inBatch: advanceInBatch)
     }
 

@@ -25,6 +25,8 @@ final class PendingWrites {
         (self.maintenance, self.drains, self.transactions, self.calls) = (maintenance, drains, transactions, calls)
     }
 
+    /// The number of attempts whose beginning is in the open transaction.
+    var beginningsCount: Int { beginnings.count }
     var hasBeginnings: Bool { !beginnings.isEmpty }
     var hasUnsaved: Bool { !unsaved.isEmpty }
     var unsavedOutcomes: Int { unsaved.count(where: \.isOutcome) }
@@ -140,10 +142,20 @@ final class PendingWrites {
         beginnings.append((attempt, transport, context.core.reserveInBatch(attempt.start)))
     }
 
+    /// Commits the attempts of the batch that were chosen until now, and lets callers that wait run. Returns false if no others can be added:
+    /// the store rejected these, or the call must not be made any more. `CallQueue.complete` follows, if a part was committed.
+    func commitPart() -> Bool {
+        guard commit(isPart: true), let batch = context.core.interruptBatch() else { return false }
+        context.lock.yield()
+        guard context.phase == .open, calls.isGathering(batch.batch) else { return false }
+        context.core.continueBatch(batch)
+        return true
+    }
+
     /// Commits the recorded facts and the beginnings of attempts, performs the notices and queues the calls. Returns false if the store
-    /// rejected them: the facts are kept, the beginnings are not.
+    /// rejected them: the facts are kept, the beginnings are not. `isPart`: further attempts of the batch follow.
     @discardableResult
-    func commit() -> Bool {
+    func commit(isPart: Bool = false) -> Bool {
         context.lock.assertHeld()
         guard !context.isForkedChild, store.isInTransaction else { return true }
         var removal: Maintenance.Removal?
@@ -168,11 +180,11 @@ final class PendingWrites {
         }
         let (facts, begun) = (staged, beginnings)
         (staged, beginnings) = ([], [])
-        let isBatch = context.core.scheduler.gate.gathering != nil
-        if isBatch { context.core.closeBatch(context.ports.mono()) }
+        let batch = context.core.scheduler.gate.gathering
+        if batch != nil, !isPart { context.core.closeBatch(context.ports.mono()) }
         for fact in facts { for notice in fact.notices { handle(notice) } }
-        if isBatch, let transport = begun.first?.transport {
-            beganBatch(begun.map(\.attempt), transport)
+        if let batch, let transport = begun.first?.transport {
+            beganBatch(batch, begun.map(\.attempt), transport, isPart: isPart)
         } else {
             for (attempt, transport, reservation) in begun { began(attempt, transport, isReserved: reservation != nil) }
         }
@@ -199,12 +211,13 @@ final class PendingWrites {
         add(CallQueue.Call(attempts: [attempt], transport: transport, isRevocable: isReserved))
     }
 
-    /// Queues the call of a batch, after the beginning of its attempts was committed.
-    private func beganBatch(_ attempts: [CallQueue.Attempt], _ transport: Registration<Transport>) {
-        let order = Self.order(of: attempts)
+    /// Queues the call of a batch, or adds to it, after the beginning of its attempts, or of a part of them, was committed.
+    private func beganBatch(_ batch: Gathering, _ begun: [CallQueue.Attempt], _ transport: Registration<Transport>, isPart: Bool) {
+        let attempts = Self.order(of: begun).map { begun[$0] }
+        for attempt in attempts { perform(context.core.began(attempt.start)) }
+        if batch.hasParts, calls.extend(batch.batch, by: attempts) { return }
         transport.enter()
-        for place in order { perform(context.core.began(attempts[place].start)) }
-        add(CallQueue.Call(attempts: order.map { attempts[$0] }, transport: transport, isRevocable: true))
+        add(CallQueue.Call(attempts: attempts, transport: transport, gathering: isPart ? batch.batch : nil, isRevocable: true))
     }
 
     private static func order(of batch: [CallQueue.Attempt]) -> [Int] {

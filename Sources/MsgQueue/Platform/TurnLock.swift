@@ -55,6 +55,13 @@ final class TurnLock: @unchecked Sendable {
         return holds?.longest ?? HoldTime()
     }
 
+    /// The number of callers that wait.
+    var waitingCallers: Int {
+        state.lock()
+        defer { state.unlock() }
+        return callers.count
+    }
+
     private func noteHold() {
         if let since = holds?.since { holds?.longest.lengthen(to: .now, since: since) }
     }

@@ -99,6 +99,16 @@ extension Core {
     /// Ends the choice of a batch, whose beginning was committed at `now` (monotonic).
     package mutating func closeBatch(_ now: Int64) { scheduler.closeBatch(now) }
 
+    /// Interrupts the choice of a batch after the beginning of a part of it was committed. Returns what `continueBatch` needs.
+    package mutating func interruptBatch() -> Gathering? {
+        defer { scheduler.gate.gathering = nil }
+        var batch = scheduler.gate.gathering
+        batch?.hasParts = true
+        return batch
+    }
+
+    package mutating func continueBatch(_ batch: Gathering) { scheduler.gate.gathering = batch }
+
     /// Ends the choice of a batch whose attempts were withdrawn, because the store rejected their beginning.
     package mutating func dropBatch() { scheduler.gate.gathering = nil }
 

@@ -9,6 +9,8 @@ package struct Gathering: Sendable, Equatable {
     private(set) var bytes = 0
     /// The conversation of all messages; nil: they may have several.
     private(set) var conversation: Name?
+    /// The beginning of its first messages is committed.
+    var hasParts = false
 
     init(batch: UInt64, limits: BatchLimits, room: Int) { (self.batch, self.limits, self.room) = (batch, limits, room) }
 

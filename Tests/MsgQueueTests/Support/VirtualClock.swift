@@ -12,6 +12,7 @@ final class VirtualClock: @unchecked Sendable {
     private var boot: Int64 = 1
     private let firstMono: Int64
     private var random = SeededGenerator(99)
+    private var milliseconds: Int64 = 0
 
     init() {
         var time = timespec()
@@ -22,6 +23,19 @@ final class VirtualClock: @unchecked Sendable {
     }
 
     var wall: Int64 { mutex.withLock { moment.wall } }
+
+    /// By how much each reading of the monotonic clock advances it.
+    var step: Int64 {
+        get { mutex.withLock { milliseconds } }
+        set { mutex.withLock { milliseconds = newValue } }
+    }
+
+    private func mono() -> Int64 {
+        mutex.withLock {
+            moment.mono += milliseconds
+            return moment.mono
+        }
+    }
 
     func advance(_ milliseconds: Int64) {
         mutex.withLock {
@@ -53,7 +67,7 @@ final class VirtualClock: @unchecked Sendable {
 
     var ports: Ports {
         Ports(
-            wall: { [self] in mutex.withLock { moment.wall } }, mono: { [self] in mutex.withLock { moment.mono } },
+            wall: { [self] in mutex.withLock { moment.wall } }, mono: { [self] in mono() },
             asleep: { [self] in mutex.withLock { asleep } }, boot: { [self] in mutex.withLock { boot } },
             random: { [self] in mutex.withLock { random.next() } }, earliest: Self.earliest)
     }
