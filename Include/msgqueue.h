@@ -975,8 +975,10 @@ typedef struct msgq_batch_options {
  * Sets a function that sends several messages in one call, in place of any transport; as does
  * msgq_set_transport the other way round. NULL removes it; `options` may then be NULL. Messages are
  * chosen in the order in which they would be sent one by one. msgq_retry and msgq_send_now make a
- * batch of one message. The beginning of a batch is one commit. Its outcomes are stored in commits
- * of 64, between which other calls run; with durable_outcomes in one.
+ * batch of one message. A batch begins in commits of up to 256 messages, and its outcomes are
+ * stored in commits of 64; between them other calls run. What they forbid (a pause, no connection)
+ * puts all messages of a batch back that has not been called yet. With durable_outcomes each is one
+ * commit, with hold_interrupted the beginning is.
  * Errors: PERMISSION (read_only).
  */
 msgq_result msgq_set_batch_transport(msgq_queue *queue, msgq_batch_transport_fn transport,

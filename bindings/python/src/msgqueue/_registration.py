@@ -65,7 +65,7 @@ class Registration:
         with an Outcome for each, in the same order. The messages of one conversation are in order and next to each
         other, and none of that conversation is sent by another call before each of them has an outcome. To keep the
         order, the transport stops a conversation at its first failure and returns `Outcome.skipped()` for the rest of
-        it. The beginning of a batch costs one commit of the store, and each 64 of its outcomes another, between which
+        it. A batch begins in commits of up to 256 messages, and its outcomes are stored in commits of 64, between which
         other calls run. `retry` and `send_now` make a batch of one message.
 
         An exception is a failure of every message of the batch, with the kind as in `set_transport`; so is a list of
