@@ -62,6 +62,22 @@ import Testing
         #expect(try bench.engine.counts(nil).queued == 300)
     }
 
+    /// In a turn of its own, before the commit of a later step has to do it.
+    @Test func F9_a_log_of_2_MiB_is_checkpointed_between_two_steps_of_a_call() throws {
+        let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
+        bench.answer(by: { _ in .reject() })
+        for _ in 0..<200 { try bench.enqueue() }
+        try bench.drain()
+        try bench.engine.pause(nil)
+        let text = String(repeating: "x", count: 60_000)
+        while try bench.withStore({ !$0.log.isLongBetweenSteps }) { try bench.enqueue(text) }
+        #expect(try bench.withStore { !$0.log.isLong })
+        let frames = try bench.withStore { $0.database.log?.frames ?? 0 }
+        #expect(try bench.engine.retryAll(nil) == 200)
+        #expect(try bench.withStore { !$0.log.isLongBetweenSteps && ($0.database.log?.frames ?? 0) < frames / 2 })
+        #expect(try bench.engine.counts(nil).failed == 0)
+    }
+
     private func scheduler(lanes: Int, perStep: Int) throws -> (simulation: EngineSimulation, count: Int) {
         let simulation = try EngineSimulation(.auto, maxInFlight: 1)
         simulation.preload((0..<lanes).map { Name("c\($0)") })
