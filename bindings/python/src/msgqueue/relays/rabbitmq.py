@@ -46,8 +46,8 @@ _TOO_LARGE = re.compile(r"message size \d+ (?:is )?larger than configured max si
 
 class _Message(NamedTuple):
     queue: str
-    size: int
-    message: Any
+    body: bytes
+    properties: Any
 
 
 class _Connection:
@@ -56,6 +56,8 @@ class _Connection:
     def __init__(self) -> None:
         self.link: Any = None
         self.channel: Any = None
+        # The same channel, of the library that `aio_pika` uses.
+        self.underlay: Any = None
         # The end of the link, and the end of the channel, which the link survives.
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.channel_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -80,6 +82,7 @@ class _Connection:
         self.problem, self.unanswered = None, set()
         ended = self.channel_ended = asyncio.get_running_loop().create_future()
         channel = self.channel = await self.link.channel(publisher_confirms=True, on_return_raises=True)
+        self.underlay = await channel.get_underlay_channel()
 
         def closed(_sender: object, problem: BaseException | None = None) -> None:
             if self.channel_ended is ended:
@@ -173,12 +176,12 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
             raise RejectedError(f"the headers are larger than {_LARGEST_HEADERS} bytes")
         self._check_size(len(delivery.body))
         message = self._client.Message(
-            delivery.body,
+            b"",
             headers=dict(headers),
             message_id=delivery.id if len(delivery.id.encode()) <= _LONGEST_NAME else None,
             delivery_mode=self._client.DeliveryMode.PERSISTENT,
         )
-        return _Message(queue, len(delivery.body), message)
+        return _Message(queue, delivery.body, message.properties)
 
     def _check_size(self, size: int) -> None:
         if self._largest is not None and size > self._largest:
@@ -257,7 +260,7 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         problems = {queue: await self._problem_of(connection, queue) for queue in {each.queue for each in messages}}
         sent = [each for each in messages if problems[each.queue] is None]
         ended = connection.channel_ended
-        found = await answers_of([self._publish(connection, each, timeout) for each in sent], ended, timeout)
+        found = await answers_of([self._publish(connection, each) for each in sent], ended, timeout)
         answers = iter([self._answer_of(connection, each, answer) for each, answer in zip(sent, found)])
         return [next(answers) if problems[each.queue] is None else problems[each.queue] for each in messages]
 
@@ -310,21 +313,27 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         if answer is None or isinstance(answer, SkippedError):
             return answer
         try:
-            self._check_size(message.size)
+            self._check_size(len(message.body))
         except RejectedError as problem:
             return problem
         text = "the channel ended because of another message"
         return TogetherError(text) if is_after else ConnectionResetError(text)
 
-    async def _publish(self, connection: _Connection, message: _Message, timeout: float) -> None:
-        channel = connection.channel
-        exchange = channel.default_exchange
-        if self._exchange:
-            exchange = await channel.get_exchange(self._exchange, ensure=False)
+    async def _publish(self, connection: _Connection, message: _Message) -> None:
+        if connection.channel.is_closed:
+            raise SkippedError("the channel ended before the message was sent")
         unanswered, publication = connection.unanswered, object()
         unanswered.add(publication)
         try:
-            await exchange.publish(message.message, message.queue, mandatory=True, timeout=timeout)
+            # `publish` of an exchange would wait, before the next message, until the socket has taken this one.
+            await connection.underlay.basic_publish(
+                message.body,
+                exchange=self._exchange,
+                routing_key=message.queue,
+                properties=message.properties,
+                mandatory=True,
+                wait=False,
+            )
         except self._errors.ChannelInvalidStateError:
             # The client has written nothing of it.
             unanswered.discard(publication)
