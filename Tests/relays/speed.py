@@ -2,12 +2,13 @@
 
     python speed.py [--messages 20000] [--rounds 3] [--conversations 256] [--batch 200] [--in-flight 2 …] [BROKER …]
 
-Each round measures the bare client, then the relay, for each broker, so that all meet the same load. The relay sends a
-filled outbox; the clock runs from "online" until the last message is recorded as sent. The bare client publishes the
-same messages from memory and waits for the same acknowledgements, with many in flight and without an outbox: it does
-not keep the order of a conversation after a failure, and for Redis it does not remove duplicates. The median of the
-rounds counts, and that of the processor time of this process for one message, with the queue: on a busy machine it
-varies less. With several values of --in-flight (`max_batches`) each round measures the relay with each of them.
+Each round measures the bare client, then the relay, for each broker, so that all meet the same load. Both are connected
+before. The relay sends a filled outbox in one drain, which ends when the last message is recorded as sent. The bare
+client publishes the same messages from memory and waits for the same acknowledgements, with many in flight and without
+an outbox: it does not keep the order of a conversation after a failure, and for Redis it does not remove duplicates.
+The median of the rounds counts, and that of the processor time of this process for one message, with the queue: on a
+busy machine it varies less. With several values of --in-flight (`max_batches`) each round measures the relay with each
+of them.
 "no broker" is a batch transport that does nothing: the upper limit of any relay.
 """
 
@@ -25,7 +26,7 @@ from typing import NamedTuple
 
 import brokers
 from checks import new_target
-from msgqueue import BatchOptions, Connectivity, Delivery, Draft, MessageQueue, Outcome
+from msgqueue import BatchOptions, Connectivity, Delivery, Draft, MessageQueue, Mode, Outcome, Status
 from servers import Broker, Client
 
 BODY = b"x" * 256
@@ -154,24 +155,23 @@ def nothing(deliveries: list[Delivery]) -> list[Outcome]:
 
 
 def through_queue(send: Client, folder: Path, count: int, conversations: int, batch: int, in_flight: int) -> Spent:
-    """Fills an outbox, and measures until all of it is sent."""
+    """Fills an outbox, and measures until all of it is sent. Before that, one message opens the connection."""
     options = BatchOptions(max_messages=batch, max_batches=in_flight)
     with (
         tempfile.TemporaryDirectory(dir=folder) as place,
-        MessageQueue(f"{place}/outbox.db", online_debounce=0) as queue,
+        MessageQueue(f"{place}/outbox.db", mode=Mode.MANUAL, online_debounce=0) as queue,
     ):
-        queue.set_connectivity(Connectivity.OFFLINE)
         queue.set_batch_transport(send, options)
+        assert queue.wait(queue.enqueue(BODY)).status is Status.SENT
+        # What is enqueued while the queue is online would be sent at once.
+        queue.set_connectivity(Connectivity.OFFLINE)
         for first in range(0, count, 1000):
             numbers = range(first, min(first + 1000, count))
             queue.enqueue_batch([Draft(BODY, f"c{number % conversations}") for number in numbers])
-        watch = Watch()
         queue.set_connectivity(Connectivity.ONLINE)
-        while queue.counts().queued + queue.counts().sending:
-            time.sleep(0.005)
-        spent = watch.read()
-        assert not queue.counts().failed
-        return spent
+        watch = Watch()
+        assert queue.drain().sent == count
+        return watch.read()
 
 
 def main() -> None:
