@@ -106,6 +106,8 @@ final class OutcomeHandler {
     /// Handles outcomes that have arrived. Returns whether some are left for this thread.
     private func handleReturned(atMost limit: Int, share: inout Int) -> Bool {
         guard !context.isForkedChild else { return false }
+        writes.beginGathering()
+        defer { writes.endGathering() }
         countBegun()
         unhandled += calls.takeReturned()
         var left = limit
@@ -167,7 +169,11 @@ final class OutcomeHandler {
     ) -> [QueueError?] {
         context.lock.assertHeld()
         countBegun()
-        defer { if let begin { begin() } else { writes.commit() } }
+        writes.beginGathering()
+        defer {
+            writes.endGathering()
+            if let begin { begin() } else { writes.commit() }
+        }
         return answers.map { token, outcome in
             do throws(QueueError) { try complete(token, outcome) } catch { return error }
             return nil
@@ -196,7 +202,7 @@ final class OutcomeHandler {
             throw QueueError(.conflict, "attempt \(token) already has an outcome")
         }
         // The stored row must have the outcome of the attempt that followed.
-        if store.isInTransaction { writes.commit() }
+        writes.commit()
         try writes.requireSaved()
         guard let row = try store.messages.row(at: flight.sequence, .whole),
             let progress = context.core.lateSuccess(token, outcome, row, now)

@@ -11,6 +11,8 @@ final class PendingWrites {
     private let calls: CallQueue
     /// Facts in the open transaction.
     private var staged: [Fact] = []
+    /// Ends of attempts that wait to be written together, before anything else is read or written; nil: each is written at once.
+    private var gathered: [(fact: Fact, end: (row: Row, resolution: Resolution))]?
     /// Attempts whose beginning is in the open transaction; nil: the core reserves this one after the commit.
     private var beginnings: [(attempt: CallQueue.Attempt, transport: Registration<Transport>, reservation: Core.Reservation?)] = []
     /// Facts that the store rejected. No attempt starts before they are written.
@@ -77,7 +79,6 @@ final class PendingWrites {
     func write(_ change: StoreChange) throws(QueueError) {
         switch change {
         case .requeue(let row, let progress): try store.messages.update(row, to: progress, .never)
-        case .beginAttempt(let sequence, let number, let startedAt): try store.attempts.begin(attempt: number, of: sequence, at: startedAt)
         case .endAttempt(let row, let resolution):
             try store.outcomes.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
         case .revokeAttempt(let sequence): try store.outcomes.revoke(sequence)
@@ -121,12 +122,40 @@ final class PendingWrites {
 
     /// Writes a fact into the open transaction, or begins one; `commit` ends it.
     func record(_ fact: Fact) {
+        if gathered != nil, !removesSent, fact.changes.count == 1, case .endAttempt(let row, let resolution)? = fact.changes.first,
+            store.outcomes.canGather(row, resolution)
+        {
+            gathered?.append((fact, (row, resolution)))
+            if gathered?.count == AttemptOutcomes.endsTogether { writeGathered() }
+            return
+        }
+        writeGathered()
         do throws(QueueError) {
             try store.begin()
             for change in fact.changes { try write(change) }
             staged.append(fact)
         } catch {
-            if removesSent, fact.isOutcome { rollBackRemoval(error, keeping: fact) } else { rollBack(error, keeping: fact) }
+            if removesSent, fact.isOutcome { rollBackRemoval(error, keeping: fact) } else { rollBack(error, keeping: [fact]) }
+        }
+    }
+
+    /// From now on until `endGathering` the ends of attempts are written several at a time. Meanwhile nothing reads the messages.
+    func beginGathering() { gathered = gathered ?? [] }
+
+    func endGathering() {
+        writeGathered()
+        gathered = nil
+    }
+
+    private func writeGathered() {
+        guard let ends = gathered, !ends.isEmpty else { return }
+        gathered?.removeAll(keepingCapacity: true)
+        do throws(QueueError) {
+            try store.begin()
+            try store.outcomes.endTogether(ends.map(\.end))
+            staged += ends.map(\.fact)
+        } catch {
+            rollBack(error, keeping: ends.map(\.fact))
         }
     }
 
@@ -157,7 +186,9 @@ final class PendingWrites {
     @discardableResult
     func commit(isPart: Bool = false) -> Bool {
         context.lock.assertHeld()
-        guard !context.isForkedChild, store.isInTransaction else { return true }
+        guard !context.isForkedChild else { return true }
+        writeGathered()
+        guard store.isInTransaction else { return true }
         var removal: Maintenance.Removal?
         let outcomes = staged.count(where: \.isOutcome)
         if !isMakingRoom, maintenance.hasExcess(self) {
@@ -167,6 +198,8 @@ final class PendingWrites {
             }
         }
         do throws(QueueError) {
+            try store.attempts.begin(
+                beginnings.map(\.attempt.flight).map { ($0.sequence, $0.number, $0.startedAt.wall) })
             if let feed = store.feed { for place in beginningOrder { try feed.noteSending(beginnings[place].attempt.start.row) } }
             try transactions.counting(outcomes) { () throws(QueueError) in
                 try store.commit(
@@ -197,9 +230,10 @@ final class PendingWrites {
     /// message.
     private func rollBackRemoval(_ error: QueueError, keeping fact: Fact? = nil) {
         // The rebuild of an index, or room on a full disk, may be all that is needed.
-        if error.isIndex || error.isFull { return rollBack(error, keeping: fact) }
+        let kept = fact.map { [$0] } ?? []
+        if error.isIndex || error.isFull { return rollBack(error, keeping: kept) }
         maintenance.removalFailed(error)
-        withdraw(keeping: fact)
+        withdraw(keeping: kept)
         saveUnsaved()
     }
 
@@ -243,17 +277,17 @@ final class PendingWrites {
     }
 
     /// Rolls back. The facts of the transaction are kept; the beginnings of attempts are withdrawn.
-    private func withdraw(keeping fact: Fact?) {
+    private func withdraw(keeping facts: [Fact]) {
         store.rollback()
         withdrawBeginnings()
-        unsaved += staged
-        if let fact { unsaved.append(fact) }
+        unsaved += staged + facts
         staged = []
     }
 
     /// Rolls back. The facts of the transaction are kept and written later; the beginnings of attempts are withdrawn.
-    func rollBack(_ error: QueueError, keeping fact: Fact? = nil) {
-        withdraw(keeping: fact)
+    func rollBack(_ error: QueueError, keeping facts: [Fact] = []) {
+        // Those that are gathered are written with the next transaction.
+        withdraw(keeping: facts)
         // Attempts to make room follow one another at once. Only the first failure begins a pause, after the last of them.
         guard !isMakingRoom else {
             if !error.isFull { health.report(error) }

@@ -86,6 +86,16 @@ package struct Resolution: Equatable, Sendable {
     package var pausesQueue = false
 
     package var failure: Failure? { attempt.map { Failure($0, attempts: progress.attempts) } }
+
+    /// Whether it is a success of the first attempt, without a receipt, that changes no more than the status, the number of attempts and what
+    /// is known of this one.
+    package func isPlainSuccess(of before: Progress) -> Bool {
+        guard fate == .sent, attempt == nil, before.status == .queued, before.attempts == 0, progress.status == .sent else { return false }
+        var sent = before
+        (sent.status, sent.attempts, sent.lastAttemptAt) = (progress.status, progress.attempts, progress.lastAttemptAt)
+        (sent.sentAt, sent.sentDuration, sent.sentCode) = (progress.sentAt, progress.sentDuration, progress.sentCode)
+        return sent == progress
+    }
 }
 
 extension Failure {

@@ -40,7 +40,6 @@ extension Core {
             kept.progress.isDamaged = false
             changes.append(.requeue(row, kept.progress))
         }
-        changes.append(.beginAttempt(sequence: sequence, number: flight.number, at: now.wall))
         return .start(Start(flight: flight, row: kept, from: row.progress.status, changes: changes))
     }
 

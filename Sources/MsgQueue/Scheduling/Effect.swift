@@ -28,7 +28,6 @@ package struct Fact {
 package enum StoreChange {
     /// A failed message that is retried by hand becomes queued, in the transaction in which its attempt begins.
     indirect case requeue(Row, Progress)
-    case beginAttempt(sequence: Int64, number: UInt32, at: Int64)
     indirect case endAttempt(Row, Resolution)
     /// An attempt whose call was not made: as if it had not begun.
     case revokeAttempt(sequence: Int64)

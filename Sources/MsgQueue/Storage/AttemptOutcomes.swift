@@ -44,6 +44,23 @@ final class AttemptOutcomes {
         }
     }
 
+    /// The number of ends that one statement writes.
+    static let endsTogether = 16
+
+    /// Whether `endTogether` can write the result.
+    func canGather(_ row: Row, _ resolution: Resolution) -> Bool {
+        resolution.isPlainSuccess(of: row.progress) && history.contains(row.sequence)
+    }
+
+    /// Writes the results of several attempts for which `canGather` is true, as `end` does.
+    func endTogether(_ ends: [(row: Row, resolution: Resolution)]) throws(QueueError) {
+        guard ends.count == Self.endsTogether, try messages.updateSent(ends) else {
+            for (row, resolution) in ends { try end(row, resolution) }
+            return
+        }
+        for (row, resolution) in ends { try messages.feed?.noteEnd(of: row, resolution) }
+    }
+
     /// Ends an attempt that a previous process did not end. Returns the message's id and the result; nil: there is no such attempt, or its
     /// message is damaged.
     func recover(

@@ -5,12 +5,39 @@ final class AttemptTable {
 
     init(_ database: Database, _ history: HistoryIndex) { (self.database, self.history) = (database, history) }
 
-    /// Records that an attempt begins, so that after a crash it is known to have been interrupted.
+    /// The number of beginnings that one statement writes.
+    private static let beginningsPerInsert = 16
+
+    /// Records that attempts begin, so that after a crash they are known to have been interrupted.
+    func begin(_ attempts: [(sequence: Int64, number: UInt32, startedAt: Int64)]) throws(QueueError) {
+        var rest = attempts[...]
+        while rest.count >= Self.beginningsPerInsert {
+            try insert(
+                rest.prefix(Self.beginningsPerInsert),
+                try database.statement(
+                    "INSERT OR REPLACE INTO in_flight(seq, number, started_at) VALUES \(rows: Self.beginningsPerInsert, width: 3)"))
+            rest = rest.dropFirst(Self.beginningsPerInsert)
+        }
+        for attempt in rest {
+            try insert(
+                [attempt], try database.statement("INSERT OR REPLACE INTO in_flight(seq, number, started_at) VALUES \(rows: 1, width: 3)"))
+        }
+    }
+
     func begin(attempt number: UInt32, of sequence: Int64, at startedAt: Int64) throws(QueueError) {
-        let statement = try database.statement("INSERT OR REPLACE INTO in_flight(seq, number, started_at) VALUES(?1, ?2, ?3)")
-        statement.bind(1, sequence)
-        statement.bind(2, Int64(number))
-        statement.bind(3, startedAt)
+        try begin([(sequence, number, startedAt)])
+    }
+
+    private func insert(
+        _ attempts: ArraySlice<(sequence: Int64, number: UInt32, startedAt: Int64)>, _ statement: Statement
+    ) throws(QueueError) {
+        var parameter: Int32 = 0
+        for (sequence, number, startedAt) in attempts {
+            statement.bind(parameter + 1, sequence)
+            statement.bind(parameter + 2, Int64(number))
+            statement.bind(parameter + 3, startedAt)
+            parameter += 3
+        }
         try statement.run()
     }
 

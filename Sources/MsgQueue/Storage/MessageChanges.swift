@@ -38,6 +38,39 @@ extension MessageTable {
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1 else { return }
+        try noteUpdate(of: row, to: progress, isSettledLater: isSettledLater)
+    }
+
+    /// Writes the progress of messages whose first attempt succeeded, as `update` with `isSettledLater` does, with one statement: SQLite
+    /// opens all indexes for each. Returns false if a row is missing; then `update` writes the others.
+    func updateSent(_ ends: [(row: Row, resolution: Resolution)]) throws(QueueError) -> Bool {
+        let statement = try database.statement(
+            """
+            UPDATE message SET status = v.column2, state_hash = v.column3, attempts = v.column4, last_attempt_at = v.column5,
+              sent_at = v.column6, sent_duration = v.column7, sent_code = v.column8
+            FROM (VALUES \(rows: AttemptOutcomes.endsTogether, width: 8)) AS v WHERE message.seq = v.column1
+            """)
+        var parameter: Int32 = 0
+        for (row, resolution) in ends {
+            let progress = resolution.progress
+            statement.bind(parameter + 1, row.sequence)
+            statement.bind(parameter + 2, try StoredStatus.number(progress.status, of: row))
+            statement.bind(parameter + 3, Row.hash(row.sequence, progress))
+            statement.bind(parameter + 4, Int64(progress.attempts))
+            statement.bind(parameter + 5, progress.lastAttemptAt)
+            statement.bind(parameter + 6, progress.sentAt)
+            statement.bind(parameter + 7, progress.sentDuration)
+            statement.bind(parameter + 8, Int64(progress.sentCode))
+            parameter += 8
+        }
+        try statement.run()
+        guard database.changes == ends.count else { return false }
+        for (row, resolution) in ends { try noteUpdate(of: row, to: resolution.progress, isSettledLater: true) }
+        return true
+    }
+
+    /// Follows the update of a row.
+    private func noteUpdate(of row: Row, to progress: Progress, isSettledLater: Bool) throws(QueueError) {
         unsentSums.note(row, to: progress)
         try failures.note(of: row, progress)
         guard progress.status != row.progress.status else { return }

@@ -55,6 +55,44 @@ import Testing
         try await queue.close()
     }
 
+    @Test func F11_outcomes_that_are_written_together_are_those_of_each_message() async throws {
+        let filled = try open()
+        for number in 0..<300 { try filled.enqueue("hello", conversation: "c\(number % 150)", id: "\(number)") }
+        // The close adds the messages to the indexes, which the outcomes written together need.
+        try await filled.close()
+        let queue = try open()
+        var options = MessageQueue.BatchOptions()
+        options.maxMessages = 300
+        let send: MessageQueue.BatchTransport = { deliveries in
+            deliveries.map { delivery in
+                // Among the others is one of each kind; behind it the rest of its conversation is not tried.
+                switch delivery.id {
+                case "60": .http(500)
+                case "61": .reject(text: "no")
+                case "210" where deliveries.count > 1: .skipped
+                default: .http(202)
+                }
+            }
+        }
+        try queue.setBatchTransport(send, options: options)
+        #expect(try await queue.drain().sent == 298)
+        #expect(try queue.counts().sent == 298)
+        #expect(try queue.counts().failed == 2)
+        try await queue.close()
+        let reopened = try open()
+        for number in 0..<300 {
+            let message = try reopened.message(id: "\(number)")
+            let attempts = try reopened.attempts("\(number)")
+            #expect(message.status == (number == 60 || number == 61 ? .failed : .sent), "\(number)")
+            #expect(message.attempts == 1 && attempts.count == 1)
+            #expect(attempts.first?.code == (number == 60 ? 500 : number == 61 ? nil : 202))
+            #expect((message.sentAt != nil) == (message.status == .sent))
+            #expect(try reopened.counts(conversation: "c\(number % 150)").queued == 0)
+        }
+        try await reopened.close()
+        #expect(try MessageQueue.check(path: directory.store).isSound)
+    }
+
     @Test func B1_a_wrong_number_of_outcomes_is_a_failure_of_every_message() async throws {
         let queue = try open()
         try fill(queue, "a1", "b1")

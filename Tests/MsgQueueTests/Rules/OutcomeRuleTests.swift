@@ -42,6 +42,22 @@ import Testing
         #expect(!end.isOffline)
     }
 
+    @Test func F11_a_success_is_plain_if_nothing_else_of_the_message_changes() {
+        #expect(resolve(.sent(code: 202), trial()).isPlainSuccess(of: Progress()))
+        #expect(!resolve(server(), trial()).isPlainSuccess(of: Progress()))
+        for change: (inout Progress) -> Void in [
+            { $0.attempts = 1 }, { $0.dueAt = 5 }, { $0.waitsForNetwork = true }, { $0.round = 2 }, { $0.isRetriedByHand = true },
+            { $0.status = .failed },
+        ] {
+            var before = Progress()
+            change(&before)
+            #expect(!resolve(.sent(code: 202), trial(), of: before).isPlainSuccess(of: before))
+        }
+        var delivered = resolve(.sent(code: 202), trial())
+        delivered.progress = StatusRule.sent(delivered.progress, receipt: .delivered)
+        #expect(!delivered.isPlainSuccess(of: Progress()))
+    }
+
     @Test func M4_a_retryable_failure_is_queued_in_its_place_until_the_next_step() {
         var progress = Progress()
         for (step, delay) in [Int64(5_000), 30_000, 120_000].enumerated() {

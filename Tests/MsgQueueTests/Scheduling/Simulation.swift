@@ -138,7 +138,7 @@ final class Simulation: EngineSimulation {
             note(.skipped(sequence))
             checker.skipped(sequence, self)
         case .markDamaged, .recover: throw Violation("message \(sequence) is damaged")
-        case .requeue, .beginAttempt, .hold: break
+        case .requeue, .hold: break
         }
     }
 
