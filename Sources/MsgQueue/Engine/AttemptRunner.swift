@@ -67,7 +67,7 @@ final class AttemptRunner {
             do throws(QueueError) {
                 if transport.function.limits != nil {
                     guard let isCommitted = try stageBatch((conversation, sequence, hand), transport, nextInBatch) else { continue }
-                    return isCommitted || writes.hasBeginnings
+                    return isCommitted || !writes.beginnings.isEmpty
                 }
                 guard let attempt = try prepare(conversation, sequence, hand) else { continue }
                 count += 1
@@ -102,9 +102,9 @@ final class AttemptRunner {
         if let attempt { writes.stageInBatch(attempt, transport) }
         var isFull = false
         while !isFull {
-            let step = mayDivide && writes.beginningsCount >= Self.attemptsPerPart ? .wait(until: nil) : nextInBatch()
+            let step = mayDivide && writes.beginnings.count >= Self.attemptsPerPart ? .wait(until: nil) : nextInBatch()
             guard case .start(let conversation, let sequence, let hand)? = step else {
-                guard step != nil, mayDivide, writes.hasBeginnings else { break }
+                guard step != nil, mayDivide, !writes.beginnings.isEmpty else { break }
                 hasParts = true
                 guard writes.commitPart() else { return false }
                 continue
@@ -121,7 +121,7 @@ final class AttemptRunner {
             context.core.closeBatch(ports.mono())
             return true
         }
-        guard writes.hasBeginnings else {
+        guard !writes.beginnings.isEmpty else {
             // None of them can be sent any more, or the store rejected a read.
             context.core.dropBatch()
             return nil

@@ -21,19 +21,12 @@ final class Driver: @unchecked Sendable {
     private let stepReads: StepReads
     private let waits: Waits
     private let reader: QueueReader
-    /// How long a search for messages that may start, or the end of many manual requests, occupies the engine's lock, in milliseconds; it
-    /// continues in the next millisecond.
-    private static let longestSearch: Int64 = 3
     /// So many requests by hand end, and so many parts of the failed messages are summed up, in one turn, however long it takes.
     private static let fewSteps = 16
     /// How often a thread that runs callbacks without a pause reads what the timer reports, in milliseconds.
     private static let readInterval: Int64 = 5
-    /// So many reads are made for one part of a batch, however long they take. If every conversation has to be read, each message needs one.
-    private static let readsPerPart = 64
-    /// When the search ends (monotonic). Each call makes at least one read.
-    private var searchEnd: Int64 = 0
-    /// The reads for the part of a batch that is being chosen.
-    private var readsInPart = 0
+    /// For the present turn.
+    private var search = SearchTime()
     /// When the core's next step is due at the latest (monotonic), beside attempts that may start now.
     private(set) var stepAt = Int64.max
     /// How long the machine had been suspended at the last check.
@@ -62,7 +55,7 @@ final class Driver: @unchecked Sendable {
         guard context.phase != .closed else { return }
         context.assertInvariants()
         attempts.revokeForbiddenCalls()
-        beginSearch()
+        search.begin(at: ports.mono())
         var step = advance()
         // A refused commit begins a pause, for whose end the core waits.
         while !writes.commit() { step = advance() }
@@ -159,13 +152,6 @@ final class Driver: @unchecked Sendable {
     /// The body of the event thread of a queue that is not polled.
     func runEvents() { events.run { deliverOne() } }
 
-    /// Counts a step if it may run in this turn: the first `least` steps of its kind, and more until `searchEnd`.
-    private func isInTurn(_ steps: inout Int, least: Int, _ now: Moment) -> Bool {
-        guard steps < least || now.mono < searchEnd else { return false }
-        steps += 1
-        return true
-    }
-
     /// Performs steps until one needs the transport or nothing is due; returns that step. May leave a transaction open, for
     /// `PendingWrites.commit`.
     private func advance() -> Step {
@@ -180,10 +166,10 @@ final class Driver: @unchecked Sendable {
             switch step {
             case .start, .wait: return step
             case .schedule, .scan, .survey, .load, .expire, .seek:
-                guard isInTurn(&reads, least: 1, now) else { return .wait(until: now.mono) }
+                guard search.allows(&reads, least: 1, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
-                guard isInTurn(&others, least: Self.fewSteps, now) else { return .wait(until: now.mono) }
+                guard search.allows(&others, least: Self.fewSteps, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
                 }
@@ -196,7 +182,7 @@ final class Driver: @unchecked Sendable {
                 }
                 writes.perform(context.core.timedOut(token, now, random: ports.fraction))
             case .putBack(let conversation, let after):
-                guard isInTurn(&others, least: 1, now) else { return .wait(until: now.mono) }
+                guard search.allows(&others, least: 1, now) else { return .wait(until: now.mono) }
                 writes.commit()
                 putBack(conversation, after: after)
             case .finish(let stop):
@@ -216,13 +202,12 @@ final class Driver: @unchecked Sendable {
     /// Performs steps up to one that starts another attempt of the batch that is being chosen, or waits, because the search for another
     /// message takes long; nil: the batch is complete.
     private func advanceInBatch() -> Step? {
-        if !writes.hasBeginnings { beginSearch() }
+        if writes.beginnings.isEmpty { search.begin(at: ports.mono()) }
         outcomes.countBegun()
         while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.counts.totals.queued) {
             if step.isStart { return step }
             let now = ports.moment
-            guard readsInPart < Self.readsPerPart || now.mono < searchEnd else { return .wait(until: now.mono) }
-            readsInPart += 1
+            guard search.allowsReadInPart(now) else { return .wait(until: now.mono) }
             writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
         }
         return nil
@@ -305,15 +290,10 @@ final class Driver: @unchecked Sendable {
         return errors
     }
 
-    private func beginSearch() {
-        searchEnd = ports.mono().addingClamped(Self.longestSearch)
-        readsInPart = 0
-    }
-
     private func begin() -> Bool {
         // A person decides about interrupted attempts: there should be none whose call was not made.
         let isAlone = poll != nil || context.options.holdInterrupted
-        beginSearch()
+        search.begin(at: ports.mono())
         return attempts.begin(limit: isAlone ? 1 : calls.attemptsPerCommit, after: advance, inBatch: advanceInBatch)
     }
 

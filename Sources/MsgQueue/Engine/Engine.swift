@@ -99,7 +99,7 @@ package final class Engine: @unchecked Sendable {
             Log.warning("\(store.path): \(text)")
             events.emit(.storage(QueueError(.corrupt, text)))
         }
-        try writes.recover()
+        try InterruptedAttempts(store: store, writes: writes, transactions: transactions, health: health).end()
         if store.counts.totals.queued > 0 { context.core.scheduler.openedWithBacklog(context.core.opening.moment) }
         if let hold = store.state.hold {
             context.core.scheduler.hold(until: hold.end(context.core.opening), context.core.opening.moment)

@@ -13,8 +13,7 @@ final class PendingWrites {
     private var staged: [Fact] = []
     /// Ends of attempts that wait to be written together, before anything else is read or written; nil: each is written at once.
     private var gathered: [(fact: Fact, end: (row: Row, resolution: Resolution))]?
-    /// Attempts whose beginning is in the open transaction; nil: the core reserves this one after the commit.
-    private var beginnings: [(attempt: CallQueue.Attempt, transport: Registration<Transport>, reservation: Core.Reservation?)] = []
+    private(set) var beginnings = Beginnings()
     /// Facts that the store rejected. No attempt starts before they are written.
     private var unsaved: [Fact] = []
     private var isMakingRoom = false
@@ -27,9 +26,6 @@ final class PendingWrites {
         (self.maintenance, self.drains, self.transactions, self.calls) = (maintenance, drains, transactions, calls)
     }
 
-    /// The number of attempts whose beginning is in the open transaction.
-    var beginningsCount: Int { beginnings.count }
-    var hasBeginnings: Bool { !beginnings.isEmpty }
     var hasUnsaved: Bool { !unsaved.isEmpty }
     var unsavedOutcomes: Int { unsaved.count(where: \.isOutcome) }
 
@@ -82,7 +78,9 @@ final class PendingWrites {
         case .endAttempt(let row, let resolution):
             try store.outcomes.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
         case .revokeAttempt(let sequence): try store.outcomes.revoke(sequence)
-        case .recover(let sequence, let number, let startedAt): try recover((sequence, number, startedAt))
+        case .recover(let sequence, let number, let startedAt):
+            guard let (id, resolution) = try store.outcomes.recover((sequence, number, startedAt), context.options) else { return }
+            events.log(EventText.interrupted(id, resolution))
         case .hold(let due): store.state.hold = due
         case .expire(let sequence, let progress, let attempt):
             guard let current = try store.messages.row(at: sequence, .none), current.progress.status == .queued else { return }
@@ -135,7 +133,7 @@ final class PendingWrites {
             for change in fact.changes { try write(change) }
             staged.append(fact)
         } catch {
-            if removesSent, fact.isOutcome { rollBackRemoval(error, keeping: fact) } else { rollBack(error, keeping: [fact]) }
+            if removesSent, fact.isOutcome { rollBackRemoval(error, keeping: [fact]) } else { rollBack(error, keeping: [fact]) }
         }
     }
 
@@ -162,13 +160,13 @@ final class PendingWrites {
     /// Takes an attempt whose beginning is in the open transaction. Returns whether another one may begin in the same transaction.
     func stage(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>) -> Bool {
         let reservation = context.core.canWithdraw(attempt.start) ? context.core.reserve(attempt.start) : nil
-        beginnings.append((attempt, transport, reservation))
+        beginnings.add(attempt, transport, reservation)
         return reservation != nil
     }
 
     /// The same for an attempt of the batch that is being chosen, with which one call is made.
     func stageInBatch(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>) {
-        beginnings.append((attempt, transport, context.core.reserveInBatch(attempt.start)))
+        beginnings.add(attempt, transport, context.core.reserveInBatch(attempt.start))
     }
 
     /// Commits the attempts of the batch that were chosen until now, and lets callers that wait run. Returns false if no others can be added:
@@ -197,10 +195,11 @@ final class PendingWrites {
                 return false
             }
         }
+        let batch = context.core.scheduler.gate.gathering
+        let attempts = beginnings.attempts(ofBatch: batch != nil)
         do throws(QueueError) {
-            try store.attempts.begin(
-                beginnings.map(\.attempt.flight).map { ($0.sequence, $0.number, $0.startedAt.wall) })
-            if let feed = store.feed { for place in beginningOrder { try feed.noteSending(beginnings[place].attempt.start.row) } }
+            try store.attempts.begin(beginnings.rows)
+            if let feed = store.feed { for attempt in attempts { try feed.noteSending(attempt.start.row) } }
             try transactions.counting(outcomes) { () throws(QueueError) in
                 try store.commit(
                     durable: context.options.durableOutcomes && (outcomes > 0 || !beginnings.isEmpty)
@@ -212,14 +211,13 @@ final class PendingWrites {
             return false
         }
         let (facts, begun) = (staged, beginnings)
-        (staged, beginnings) = ([], [])
-        let batch = context.core.scheduler.gate.gathering
+        (staged, beginnings) = ([], Beginnings())
         if batch != nil, !isPart { context.core.closeBatch(context.ports.mono()) }
         for fact in facts { for notice in fact.notices { handle(notice) } }
-        if let batch, let transport = begun.first?.transport {
-            beganBatch(batch, begun.map(\.attempt), transport, isPart: isPart)
+        if let batch, let transport = begun.all.first?.transport {
+            beganBatch(batch, attempts, transport, isPart: isPart)
         } else {
-            for (attempt, transport, reservation) in begun { began(attempt, transport, isReserved: reservation != nil) }
+            for beginning in begun.all { began(beginning) }
         }
         if let removal { maintenance.report(removal) }
         maintenance.pruneExcess(self, transactions)
@@ -228,39 +226,29 @@ final class PendingWrites {
 
     /// Rolls back after the removal of sent messages may have failed. The outcomes are written without it, so that such a failure delays no
     /// message.
-    private func rollBackRemoval(_ error: QueueError, keeping fact: Fact? = nil) {
+    private func rollBackRemoval(_ error: QueueError, keeping facts: [Fact] = []) {
         // The rebuild of an index, or room on a full disk, may be all that is needed.
-        let kept = fact.map { [$0] } ?? []
-        if error.isIndex || error.isFull { return rollBack(error, keeping: kept) }
+        if error.isIndex || error.isFull { return rollBack(error, keeping: facts) }
         maintenance.removalFailed(error)
-        withdraw(keeping: kept)
+        withdraw(keeping: facts)
         saveUnsaved()
     }
 
     /// Puts the attempt in flight, after its beginning was committed.
-    private func began(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>, isReserved: Bool) {
-        transport.enter()
-        if !isReserved { context.core.reserve(attempt.start) }
-        perform(context.core.began(attempt.start))
-        add(CallQueue.Call(attempts: [attempt], transport: transport, isRevocable: isReserved))
+    private func began(_ beginning: Beginnings.Beginning) {
+        beginning.transport.enter()
+        let isReserved = beginning.reservation != nil
+        if !isReserved { context.core.reserve(beginning.attempt.start) }
+        perform(context.core.began(beginning.attempt.start))
+        add(CallQueue.Call(attempts: [beginning.attempt], transport: beginning.transport, isRevocable: isReserved))
     }
 
     /// Queues the call of a batch, or adds to it, after the beginning of its attempts, or of a part of them, was committed.
-    private func beganBatch(_ batch: Gathering, _ begun: [CallQueue.Attempt], _ transport: Registration<Transport>, isPart: Bool) {
-        let attempts = Self.order(of: begun).map { begun[$0] }
+    private func beganBatch(_ batch: Gathering, _ attempts: [CallQueue.Attempt], _ transport: Registration<Transport>, isPart: Bool) {
         for attempt in attempts { perform(context.core.began(attempt.start)) }
         if batch.hasParts, calls.extend(batch.batch, by: attempts) { return }
         transport.enter()
         add(CallQueue.Call(attempts: attempts, transport: transport, gathering: isPart ? batch.batch : nil, isRevocable: true))
-    }
-
-    private static func order(of batch: [CallQueue.Attempt]) -> [Int] {
-        BatchRule.grouped(batch.map { ($0.flight.conversation, $0.flight.sequence) })
-    }
-
-    /// The order in which the beginnings in the open transaction are reported.
-    private var beginningOrder: [Int] {
-        context.core.scheduler.gate.gathering == nil ? Array(beginnings.indices) : Self.order(of: beginnings.map(\.attempt))
     }
 
     private func add(_ call: CallQueue.Call) {
@@ -269,24 +257,16 @@ final class PendingWrites {
         calls.add(call)
     }
 
-    private func withdrawBeginnings() {
-        let now = context.ports.moment
-        for reservation in beginnings.reversed().compactMap(\.reservation) { context.core.withdraw(reservation, now) }
-        beginnings = []
-        context.core.dropBatch()
-    }
-
     /// Rolls back. The facts of the transaction are kept; the beginnings of attempts are withdrawn.
     private func withdraw(keeping facts: [Fact]) {
         store.rollback()
-        withdrawBeginnings()
+        beginnings.withdraw(from: &context.core, context.ports.moment)
         unsaved += staged + facts
         staged = []
     }
 
     /// Rolls back. The facts of the transaction are kept and written later; the beginnings of attempts are withdrawn.
     func rollBack(_ error: QueueError, keeping facts: [Fact] = []) {
-        // Those that are gathered are written with the next transaction.
         withdraw(keeping: facts)
         // Attempts to make room follow one another at once. Only the first failure begins a pause, after the last of them.
         guard !isMakingRoom else {
@@ -305,6 +285,9 @@ final class PendingWrites {
         }
         health.pause(error)
     }
+
+    /// Takes a fact that the store rejected.
+    func keep(_ fact: Fact) { unsaved.append(fact) }
 
     /// Writes the facts that the store rejected before, after room was made. Returns false if it rejects one again.
     private func savesAll() -> Bool {
@@ -337,8 +320,6 @@ final class PendingWrites {
         return context.core.scheduler.gate.pauses.isBeingRemoved(row.sequence, row.conversation, isUnsent: isUnsent)
     }
 
-    // MARK: Work without a caller
-
     /// Runs work of the engine that has no caller to report an error to.
     func attempt(_ body: () throws(QueueError) -> Void) {
         do throws(QueueError) { try body() } catch { rollBack(error) }
@@ -364,33 +345,5 @@ final class PendingWrites {
         } catch {
             health.report(error)
         }
-    }
-
-    // MARK: After a crash
-
-    /// Ends the attempts that a previous process did not end: their outcome is unknown, and their messages are queued again in their
-    /// places.
-    func recover() throws(QueueError) {
-        let interrupted = try store.attempts.interrupted()
-        guard !interrupted.isEmpty else { return }
-        do throws(QueueError) {
-            try transactions.run(durable: true) { () throws(QueueError) in
-                for attempt in interrupted { try recover(attempt) }
-            }
-        } catch {
-            // On a full disk the queue opens and can be read; nothing is sent until this is written.
-            guard error.isFull else { throw error }
-            for attempt in interrupted {
-                let conversation = try store.messages.row(at: attempt.sequence, .outline)?.conversation
-                let change = StoreChange.recover(sequence: attempt.sequence, number: attempt.number, startedAt: attempt.startedAt)
-                unsaved.append(Fact(attempt.sequence, conversation, isOutcome: true, [change]))
-            }
-            health.pause(error)
-        }
-    }
-
-    private func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
-        guard let (id, resolution) = try store.outcomes.recover(attempt, context.options) else { return }
-        events.log(EventText.interrupted(id, resolution))
     }
 }
