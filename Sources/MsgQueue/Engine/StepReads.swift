@@ -19,6 +19,8 @@ struct StepReads {
         case .survey(let after, let limit):
             let found = try store.queue.conversations(after: after, limit: limit)
             context.core.scheduler.surveyed(found.names, through: found.last, complete: found.isComplete, now)
+        case .findPriorities(let limit):
+            context.core.scheduler.foundPriorities(try store.queue.conversationsWithPriorities(limit: limit), now)
         case .load(let conversation, let after, let limit):
             let heads = try store.queue.queued(in: conversation, after: after, limit: limit)
             context.core.scheduler.loaded(conversation, heads, complete: heads.count < limit, now)

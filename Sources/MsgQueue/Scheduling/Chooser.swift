@@ -1,8 +1,9 @@
 /// The choice of the message that is sent next, among those that may start now.
 ///
 /// `TurnRule` divides the attempts between the backlog and live messages, `Rank` orders the messages of each. While all that differs is
-/// their age, the store is read in that order only as far as needed (`scan`). Otherwise the first message of each conversation must be
-/// known, so the conversations are read first (`survey`, `load`), once.
+/// their age, the store is read in that order only as far as needed (`scan`). If some have priorities, their conversations are read before
+/// (`findPriorities`, `load`). With many of them, or if expiries matter, the first message of each conversation must be known, so all
+/// conversations are read first (`survey`, `load`), once.
 package struct Chooser {
     /// The division of the attempts between the backlog and live messages.
     package internal(set) var turns: TurnRule
@@ -50,7 +51,7 @@ package struct Chooser {
     // MARK: The choice
 
     /// A message that may start, or a read of the store in its place.
-    private typealias Candidate = (sequence: Int64, step: Step)
+    private typealias Candidate = (sequence: Int64, priority: Int32, step: Step)
 
     /// The start of the message that is next, or a step that must precede it: a read of the store, or an expiry. `isOpen`: the rate permits
     /// an attempt; while it does not, reads delay none.
@@ -59,12 +60,13 @@ package struct Chooser {
         // When a drain's batch is used up, the drain ends before anything else starts.
         if let session = gate.drains.session, !session.hasBatchLeft { return nil }
         let sendsBacklog = gate.maySend(now)
-        if sendsBacklog, !lanes.scanComplete, queued == 0 { lanes.scanComplete = true }
+        if sendsBacklog, queued == 0 { lanes.reading.isComplete = true }
         let read = lanes.nextRead(gate, sendsBacklog: sendsBacklog, now)
         if let read, lanes.reads < Self.readsInARow || !isOpen { return read }
         let (backlog, live) = (first(.backlog, &lanes, gate, now), first(.live, &lanes, gate, now))
-        if !lanes.isRanked, sendsBacklog, !lanes.scanComplete, (backlog?.sequence ?? Int64.max) > lanes.scannedThrough {
-            return .scan(after: max(lanes.scannedThrough, gate.pauses.clearedThrough), limit: Scheduler.scanChunk)
+        let oldest = lanes.isRanked ? oldest(.backlog, &lanes, gate, now) : backlog
+        if sendsBacklog, lanes.reading.needsScan(before: backlog?.sequence, backlog?.priority ?? 0, oldest: oldest?.sequence) {
+            return .scan(after: max(lanes.reading.scannedThrough, gate.pauses.clearedThrough), limit: lanes.reading.chunk)
         }
         if let backlog, !backlog.step.isStart { return backlog.step }
         if let live, !live.step.isStart { return live.step }
@@ -75,7 +77,7 @@ package struct Chooser {
             return read
         }
         var isOldest = true
-        if lanes.isRanked, let oldest = oldest(side, &lanes, gate, now) {
+        if lanes.isRanked, let oldest = side == .backlog ? oldest : self.oldest(side, &lanes, gate, now) {
             // One that has expired takes no turn.
             guard oldest.step.isStart else { return oldest.step }
             if turns.takesOldest(side) { chosen = oldest }
@@ -88,7 +90,7 @@ package struct Chooser {
     /// The message of a side with the first rank.
     private func first(_ side: TurnRule.Side, _ lanes: inout LaneIndex, _ gate: Gate, _ now: Moment) -> Candidate? {
         while let entry = lanes.ready[side].byRank.first {
-            if let step = lanes.step(for: entry, gate, now) { return (entry.rank.sequence, step) }
+            if let step = lanes.step(for: entry, gate, now) { return (entry.rank.sequence, entry.rank.priority, step) }
             lanes.ready[side].removeFirst()
         }
         return nil
@@ -98,7 +100,7 @@ package struct Chooser {
     private func oldest(_ side: TurnRule.Side, _ lanes: inout LaneIndex, _ gate: Gate, _ now: Moment) -> Candidate? {
         while let ticket = lanes.ready[side].byAge.first {
             if let step = lanes.step(of: ticket.conversation, gate, now, isExpected: { $0.sequence == ticket.key }) {
-                return (ticket.key, step)
+                return (ticket.key, lanes[ticket.conversation]?.upcoming.first?.priority ?? 0, step)
             }
             lanes.ready[side].removeOldest()
         }

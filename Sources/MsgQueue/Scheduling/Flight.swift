@@ -70,6 +70,8 @@ package enum Step: Equatable, Sendable {
     case scan(after: Int64, limit: Int)
     /// Find the conversations with queued messages after this one, in the order of their names' bytes, then call `surveyed`.
     case survey(after: Name?, limit: Int)
+    /// Find the conversations of the queued messages with a priority, of which there are at most `limit`, then call `foundPriorities`.
+    case findPriorities(limit: Int)
     /// Read queued messages of the conversation after this sequence, then call `loaded`.
     case load(conversation: Name, after: Int64, limit: Int)
     /// Read queued messages after this sequence, in order, for `retryAll`; then call `sought`.

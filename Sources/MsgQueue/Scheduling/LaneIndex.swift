@@ -22,15 +22,9 @@ package struct LaneIndex {
     /// How often a lane may have changed.
     private(set) var changes: UInt64 = 0
 
-    /// The order depends on more than the age: the head of every conversation must be known before one is chosen.
-    package internal(set) var isRanked: Bool
     private let byExpiry: Bool
-    /// Queued messages up to this sequence have been scanned.
-    var scannedThrough: Int64 = 0
-    /// The store has no queued message after `scannedThrough`.
-    var scanComplete = false
-    /// With `isRanked`: conversations up to this name have been found in the store; nil: none.
-    var surveyedThrough: Name?
+    /// How far the store was read.
+    package internal(set) var reading: BacklogReading
     /// Conversations of which no message is known.
     private var unread: [Name] = []
     /// Reads of the store since the last attempt began.
@@ -38,7 +32,7 @@ package struct LaneIndex {
 
     init(_ options: Options) {
         byExpiry = options.soonestExpiryFirst
-        isRanked = options.soonestExpiryFirst
+        reading = BacklogReading(byExpiry: byExpiry)
     }
 
     /// An entry of a heap: a conversation with its sort key, a sequence or a monotonic time.
@@ -47,6 +41,8 @@ package struct LaneIndex {
         let conversation: Name
         static func < (left: Ticket, right: Ticket) -> Bool { left.key < right.key }
     }
+
+    package var isRanked: Bool { reading.isRanked }
 
     subscript(conversation: Name) -> Lane? {
         get { byName[conversation] }
@@ -87,7 +83,7 @@ package struct LaneIndex {
         var lane = byName[place]
         let isDrained = gate.drains.session?.serves(conversation) ?? false
         let needsDrain = gate.options.mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
-        if lane.isIdle || needsDrain && !isKnown {
+        if lane.isIdle || needsDrain && !reading.hasBegun {
             // Nothing is lost: the backlog is in the store, and the next drain scans it from the beginning.
             byName[conversation] = nil
             return
@@ -224,37 +220,15 @@ package struct LaneIndex {
 
     // MARK: Reading the store
 
-    /// From the first message with a priority on, every conversation must be known before one is chosen.
-    mutating func noteRank(_ head: Head, _ gate: Gate, _ now: Moment) { if head.priority != 0, !isRanked { rank(gate, now) } }
+    /// From the first message with a priority on, the conversations with such messages must be known before one is chosen.
+    mutating func noteRank(_ head: Head, _ gate: Gate, _ now: Moment) { if head.priority != 0 { rank(gate, now) } }
 
-    mutating func rank(_ gate: Gate, _ now: Moment) {
-        guard !isRanked else { return }
-        isRanked = true
-        if !scanComplete {
-            restartScan()
-            // The scan would have found the rest of these conversations.
-            byName.changeAll(LaneChanges(isUnread: true))
-        }
-        scheduleAll(gate, now)
-    }
-
-    /// Begins to read the store again.
-    mutating func restartScan() {
-        scannedThrough = 0
-        scanComplete = false
-        surveyedThrough = nil
-    }
-
-    /// The survey has passed some conversations and not all.
-    var isSurveying: Bool { isRanked && !scanComplete && surveyedThrough != nil }
-
-    /// Messages of the conversations that were read reach the index by inputs, so that nothing is read again.
-    var isKnown: Bool { scanComplete || isSurveying }
+    mutating func rank(_ gate: Gate, _ now: Moment) { if reading.rank() { scheduleAll(gate, now) } }
 
     /// Outside mode auto: drops what a drain has read, so that the next one reads the store, unless it can continue with it and it is small.
     mutating func dropUnlessKept(_ gate: Gate, _ now: Moment) {
-        let isKept = isKnown && byName.count <= Self.keptLanes && byName.known <= Self.keptHeads
-        if gate.options.mode != .auto, !isKept { restartScan() }
+        let isKept = reading.hasBegun && byName.count <= Self.keptLanes && byName.known <= Self.keptHeads
+        if gate.options.mode != .auto, !isKept { reading.restart() }
         scheduleAll(gate, now)
     }
 
@@ -270,7 +244,7 @@ package struct LaneIndex {
             unread.removeLast()
             byName[name]?.awaitsRead = false
         }
-        return isRanked && sendsBacklog && !scanComplete ? .survey(after: surveyedThrough, limit: Scheduler.scanChunk) : nil
+        return sendsBacklog ? reading.next : nil
     }
 
     /// The read of more messages of a lane; nil: it needs none now.
@@ -304,7 +278,7 @@ package struct LaneIndex {
     func hasReady(_ count: Int, in conversation: Name?, _ gate: Gate, queued: Int64, _ now: Moment) -> Bool {
         guard queued - Int64(gate.flights.inFlight) >= Int64(count) else { return false }
         if let conversation { return byName[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
-        guard scanComplete || !gate.maySend(now) else { return true }
+        guard reading.isComplete || !gate.maySend(now) else { return true }
         var found = 0
         var counted = Set<Name>()
         for name in ready.conversations where counted.insert(name).inserted {

@@ -2,7 +2,14 @@
 extension LaneIndex {
     /// Whether the message can be put into the lane without leaving unread messages before it.
     func canInsert(_ sequence: Int64, _ lane: Lane) -> Bool {
-        sequence <= lane.last || lane.more || scanComplete || sequence <= scannedThrough
+        sequence <= lane.last || lane.more || reading.hasPassed(sequence)
+    }
+
+    /// Whether a queued message is read too late unless its conversation is read again: the survey has passed it, or the scan finds it after
+    /// others that it precedes.
+    private func isMissed(_ head: Head, _ conversation: Name) -> Bool {
+        guard let lane = byName[conversation] else { return reading.isSurveying || reading.comesBeforeScan(head) }
+        return reading.comesBeforeScan(head) && !canInsert(head.sequence, lane)
     }
 
     /// Whether another queued message may start before this one, when both may start.
@@ -15,13 +22,13 @@ extension LaneIndex {
     /// Whether a message enqueued now is sent directly; nil: if the store has no other queued message of its conversation.
     func goesDirect(_ conversation: Name, _ gate: Gate) -> Bool? {
         guard gate.isDirectAllowed(conversation) else { return false }
-        guard let lane = byName[conversation] else { return scanComplete ? true : nil }
+        guard let lane = byName[conversation] else { return reading.isComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
         if lane.more { return lane.isDirectRangeOpen && lane.hasUnreadDirect ? true : nil }
         if lane.isDirectRangeOpen, lane.hasDeferredDirect { return true }
         // Outside mode auto those that wait for a time are sent by the next drain, and what follows them as well.
         let awaitsDrain = gate.options.mode != .auto && gate.drains.session == nil && !lane.deferred.isEmpty
-        return scanComplete && !awaitsDrain ? true : nil
+        return reading.isComplete && !awaitsDrain ? true : nil
     }
 
     /// Whether a message in this place is sent directly; nil: if no queued message of its conversation is before it.
@@ -39,11 +46,11 @@ extension LaneIndex {
     mutating func enqueued(_ head: Head, _ conversation: Name, goesDirect: Bool, isFirst: Bool, _ gate: Gate, _ now: Moment) {
         ready.noteNewest(head.sequence)
         noteRank(head, gate, now)
-        if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
-        if gate.options.mode != .auto, gate.drains.session == nil, isKnown, count > Self.keptLanes { dropUnlessKept(gate, now) }
-        guard goesDirect || scanComplete || isFirst else {
+        if reading.isComplete { reading.scanned(through: head.sequence) }
+        if gate.options.mode != .auto, gate.drains.session == nil, reading.hasBegun, count > Self.keptLanes { dropUnlessKept(gate, now) }
+        guard goesDirect || reading.isComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
-            var isMissed = gate.drains.session?.conversation == conversation || isSurveying
+            var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || reading.comesBeforeScan(head)
             if let place = byName.index(forKey: conversation) {
                 // Later messages must not overtake it.
                 byName[place].isDirectRangeOpen = false
@@ -54,7 +61,7 @@ extension LaneIndex {
         }
         var lane = byName[conversation] ?? Lane()
         let hadHead = !lane.upcoming.isEmpty
-        if !goesDirect, !scanComplete { lane.last = head.sequence - 1 }
+        if !goesDirect, !reading.isComplete { lane.last = head.sequence - 1 }
         if goesDirect {
             if !lane.isDirectRangeOpen || !(hadHead || lane.hasUnreadDirect || lane.hasDeferredDirect) {
                 // No message waits before it, so there is nothing to read.
@@ -76,8 +83,7 @@ extension LaneIndex {
         noteRank(head, gate, now)
         let lane = byName[conversation] ?? Lane()
         let becomesDirect = goesDirect && lane.direct == nil
-        // The survey may have passed the conversation.
-        let isUnread = isSurveying && byName[conversation] == nil
+        let isUnread = isMissed(head, conversation)
         guard becomesDirect || isUnread || canInsert(head.sequence, lane) else { return }
         change(conversation, gate, now) { lane in
             if isUnread { lane.more = true }
@@ -97,9 +103,9 @@ extension LaneIndex {
     mutating func returned(_ head: Head, _ conversation: Name, _ gate: Gate, _ now: Moment) {
         // The scan will find a message that it has not reached; it would miss one that it has passed.
         noteRank(head, gate, now)
-        guard isSurveying || canInsert(head.sequence, byName[conversation] ?? Lane()) else { return }
+        let isUnread = isMissed(head, conversation)
+        guard isUnread || reading.isSurveying || canInsert(head.sequence, byName[conversation] ?? Lane()) else { return }
         let known = gate.withMonotonicDue(head)
-        let isUnread = isSurveying && byName[conversation] == nil
         change(conversation, gate, now) { lane in
             if isUnread { lane.more = true }
             lane.insert(known)
@@ -110,7 +116,7 @@ extension LaneIndex {
     mutating func removed(_ sequence: Int64, _ conversation: Name, _ gate: Gate, _ now: Moment) {
         guard byName[conversation] != nil else {
             // What was behind it may be live.
-            if !scanComplete, sequence > scannedThrough, gate.maySend(now) { change(conversation, gate, now) { $0.more = true } }
+            if !reading.hasPassed(sequence), gate.maySend(now) { change(conversation, gate, now) { $0.more = true } }
             return
         }
         change(conversation, gate, now) { $0.remove(sequence) }
@@ -127,8 +133,8 @@ extension LaneIndex {
 
     /// Reads the conversation again from `sequence` on.
     mutating func reload(_ conversation: Name, from sequence: Int64, _ gate: Gate, _ now: Moment) {
-        // The scan will find messages that it has not reached.
-        guard byName[conversation] != nil || scanComplete || sequence <= scannedThrough || isSurveying else { return }
+        // The scan will find messages that it has not reached, but some of them may have a priority.
+        guard byName[conversation] != nil || reading.hasPassed(sequence) || isRanked else { return }
         change(conversation, gate, now) { lane in
             lane.upcoming.removeAll { $0.sequence >= sequence }
             lane.deferred.removeAll { $0.sequence >= sequence }
@@ -146,7 +152,7 @@ extension LaneIndex {
             (unread.upcoming, unread.deferred, unread.last, unread.more) = ([], [], 0, true)
             return unread
         }
-        restartScan()
+        reading.restart()
         scheduleAll(gate, now)
     }
 
@@ -170,19 +176,31 @@ extension LaneIndex {
     /// Takes conversations with queued messages, in the order of their names. `complete`: there are no more.
     mutating func surveyed(_ names: [Name], through last: Name?, complete: Bool, _ gate: Gate, _ now: Moment) {
         reads += 1
-        if let last { surveyedThrough = last }
-        if complete { scanComplete = true }
+        reading.surveyed(through: last, complete: complete)
         for name in names where byName[name]?.more != true { change(name, gate, now) { $0.more = true } }
     }
 
-    /// Takes the queued messages after `scannedThrough`, in order. `complete`: there are no more.
+    /// Takes the conversations of the queued messages with a priority; nil: there are too many.
+    mutating func foundPriorities(_ names: Set<Name>?, _ gate: Gate, _ now: Moment) {
+        reads += 1
+        guard let names else {
+            reading.beginSurvey()
+            // The scan would have found the rest of these conversations.
+            byName.changeAll(LaneChanges(isUnread: true))
+            return scheduleAll(gate, now)
+        }
+        reading.foundPriorities()
+        for name in names where byName[name]?.more != true { change(name, gate, now) { $0.more = true } }
+    }
+
+    /// Takes the queued messages after those that were scanned, in order. `complete`: there are no more.
     mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ gate: Gate, _ now: Moment) {
         var touched = Set<Name>()
         for (_, head) in rows { noteRank(head, gate, now) }
-        guard !isRanked else { return }
+        guard !reading.surveys else { return }
         let sending = gate.flights.openSequences
         for (conversation, head) in rows {
-            scannedThrough = max(scannedThrough, head.sequence)
+            reading.scanned(through: head.sequence)
             if head.sequence <= gate.pauses.clearedThrough(conversation) { continue }
             let known = gate.withMonotonicDue(head)
             let isDeferred = gate.isDeferred(known, now)
@@ -200,7 +218,7 @@ extension LaneIndex {
             let isAdded = byName[place].append(known, isDeferred: isDeferred)
             if wasEmpty, !(isAdded && isLater) { touched.insert(conversation) }
         }
-        if complete { scanComplete = true }
+        if complete { reading.isComplete = true }
         for conversation in touched { schedule(conversation, gate, now) }
     }
 

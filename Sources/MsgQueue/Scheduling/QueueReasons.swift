@@ -84,7 +84,7 @@ package struct QueueReasons {
 
     /// Whether every conversation is paused or blocked by a failed message.
     private var areAllHeld: Bool {
-        guard scheduler.lanes.scanComplete, scheduler.lanes.count <= Self.examined,
+        guard scheduler.lanes.reading.isComplete, scheduler.lanes.count <= Self.examined,
             !scheduler.gate.blocks.isEmpty || !scheduler.gate.pauses.conversations.isEmpty
         else { return false }
         return scheduler.lanes.byName.allSatisfy { name, lane in

@@ -19,7 +19,7 @@ extension Scheduler {
 
     /// Whether a message enqueued now can start although the scan has not reached it, if it is the first queued one of its conversation.
     package func startsBeforeScan(_ conversation: Name, _ now: Moment) -> Bool {
-        !lanes.scanComplete && gate.maySend(now) && lanes[conversation] == nil
+        !lanes.reading.isComplete && gate.maySend(now) && lanes[conversation] == nil
     }
 
     /// Adds an enqueued message. `goesDirect`: it is sent directly; `isFirst`: no other message of its conversation is queued.
@@ -104,6 +104,9 @@ extension Scheduler {
     package mutating func surveyed(_ names: [Name], through last: Name?, complete: Bool, _ now: Moment) {
         lanes.surveyed(names, through: last, complete: complete, gate, now)
     }
+
+    /// Takes the conversations of the queued messages with a priority; nil: more messages have one than were to be read.
+    package mutating func foundPriorities(_ names: Set<Name>?, _ now: Moment) { lanes.foundPriorities(names, gate, now) }
 
     /// Takes the queued messages of one conversation after `Lane.last`. `complete`: there are no more.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {

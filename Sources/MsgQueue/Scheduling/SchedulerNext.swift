@@ -94,7 +94,7 @@ extension Scheduler {
     /// Whether all that is queued belongs to paused conversations.
     private func isHeldByPauses(_ session: DrainQueue.Session) -> Bool {
         if let conversation = session.conversation { return gate.pauses.isPaused(byName: conversation) }
-        guard lanes.scanComplete, !gate.pauses.conversations.isEmpty else { return false }
+        guard lanes.reading.isComplete, !gate.pauses.conversations.isEmpty else { return false }
         let held = lanes.byName.filter { $0.value.hasMessages }
         return !held.isEmpty && held.allSatisfy { gate.pauses.isPaused(byName: $0.key) }
     }

@@ -61,6 +61,20 @@ final class QueueIndex {
         return try statement.first { () throws(QueueError) in true } ?? false
     }
 
+    /// Returns the conversations of the queued messages with a priority other than 0; nil: there are more than `limit` such messages.
+    func conversationsWithPriorities(limit: Int) throws(QueueError) -> Set<Name>? {
+        let statement = try database.statement(
+            "SELECT conversation FROM message INDEXED BY message_priority WHERE priority != 0 AND status = \(.queued) LIMIT ?1")
+        statement.bind(1, Int64(limit) + 1)
+        var (names, read) = (Set<Name>(), 0)
+        try statement.forEach { () throws(QueueError) in
+            read += 1
+            names.insert(Name(statement.text(0)))
+            return true
+        }
+        return read > limit ? nil : names
+    }
+
     /// Returns conversations with queued messages: those after `name` in the order of their bytes, and with the first of them (`name` nil)
     /// those of rows that are not folded. `last` is the last one in that order.
     func conversations(

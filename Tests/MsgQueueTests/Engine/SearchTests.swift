@@ -83,7 +83,7 @@ import Testing
                     return .sent
                 }))
         var enqueued = 0
-        while !engine.context.lock.withLock({ engine.context.core.scheduler.lanes.scanComplete }) {
+        while !engine.context.lock.withLock({ engine.context.core.scheduler.lanes.reading.isComplete }) {
             try enqueue(engine, "busy")
             enqueued += 1
         }

@@ -32,18 +32,24 @@ import Testing
         #expect(simulation.reports.last?.stop == .empty)
     }
 
-    @Test func F9_one_priority_lets_only_the_first_drain_read_every_conversation() throws {
-        let simulation = try Simulation(.manual, direct: false)
-        let count = 1_000
-        simulation.preload((0..<count).map { Name("\($0)") })
-        simulation.preload(["urgent"]) { $0.priority = 1 }
-        let first = try drain(simulation, batch: 1)
-        #expect(simulation.starts == [Int64(count) + 1])
-        for number in 1...10 {
-            let later = try drain(simulation, batch: 1)
+    @Test(arguments: [Mode.manual, .ask]) func F9_a_drain_of_few_messages_goes_on_where_the_one_before_ended(mode: Mode) throws {
+        let simulation = try Simulation(mode, direct: false)
+        let due = simulation.now.wall + 3_600_000
+        simulation.preload((0..<3_000).map { Name("scheduled \($0 % 50)") }) { $0.notBefore = due }
+        simulation.preload((0..<2_000).map { Name("plain \($0)") })
+        let first = try drain(simulation, batch: 2)
+        for number in stride(from: Int64(3_003), to: 3_021, by: 2) {
+            let later = try drain(simulation, batch: 2)
             #expect(later < first / 5, "\(first), then \(later)")
-            #expect(simulation.starts.last == Int64(number))
+            #expect(simulation.starts.suffix(2) == [number, number + 1])
         }
+        // What changes between two drains is noticed, where they have read and where they have not.
+        let added = simulation.enqueue(["scheduled 1", "plain 1000", "another"])
+        simulation.delete(3_021)
+        simulation.advance(3_600_000)
+        _ = try drain(simulation)
+        #expect(Set(simulation.starts) == Set(1...5_000).union(added).subtracting([3_021]))
+        #expect(simulation.reports.last?.stop == .empty)
     }
 
     @Test func F9_a_drain_does_not_wait_for_what_the_one_before_skipped() throws {

@@ -93,6 +93,8 @@ struct RandomHost {
             for _ in 0..<steps {
                 // A restart makes another scheduler.
                 simulation.scheduler.lanes.perStep = seed % 4 < 2 ? 2_000 : seed % 4 == 2 ? 1 : 3
+                simulation.scheduler.lanes.reading.chunk = [Scheduler.scanChunk, 1, 3, 20][Int(seed / 4 % 4)]
+                simulation.scheduler.lanes.reading.mostPriorities = [1_024, 1_024, 5][Int(seed / 16 % 3)]
                 let before = simulation.entries.count
                 let isQuiet = try act()
                 let starts = random.chance(80) ? Int.max : random.int(0...1)
