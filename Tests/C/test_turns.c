@@ -153,6 +153,44 @@ TEST(F2_a_priority_counts_in_a_long_queue_after_a_restart) {
   scene_end(&scene);
 }
 
+static void drain_few(struct scene *scene, size_t batch, uint64_t sent) {
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  msgq_report report = MSGQ_REPORT_INIT;
+  options.batch = batch;
+  REQUIRE_OK(msgq_drain(scene->queue, &options, &report));
+  CHECK_NUMBER(sent, report.sent);
+}
+
+/* Drains of few messages each: of more conversations than are read, one has a message with a priority, behind one without. */
+TEST(F9_a_drain_of_few_messages_sends_those_with_a_priority_first) {
+  struct scene scene;
+  struct recorder recorder;
+  const int many = check_times(5000, 1000);
+  scene_begin(&scene);
+  recorder_open(&recorder, &scene);
+  put_ranked(&scene, "first", "mixed", 0, 0);
+  put_backlog(&scene, (size_t)many, (size_t)many);
+  put_ranked(&scene, "behind", "mixed", 9, 0);
+  put_ranked(&scene, "urgent", "another", 1, 0);
+  scene_close(&scene);
+  recorder_open(&recorder, &scene);
+  drain_few(&scene, 1, 1);
+  drain_few(&scene, 2, 2);
+  CHECK_TEXT("urgent first behind", recorder.order);
+  /* Those that come between two drains, in a conversation that was not read and in a new one. */
+  char last[24];
+  snprintf(last, sizeof last, "c%d", many - 1);
+  put_ranked(&scene, "waits", last, 3, 0);
+  put_ranked(&scene, "new", "new", 2, 0);
+  drain_few(&scene, 1, 1);
+  CHECK_TEXT("urgent first behind new", recorder.order);
+  recorder.awaited = "waits";
+  CHECK_NUMBER(many + 1, drain(&scene).sent);
+  CHECK_NUMBER(many + 5, recorder.calls);
+  CHECK_NUMBER(many + 5, recorder.awaited_at);
+  scene_end(&scene);
+}
+
 TEST(F2_no_message_waits_forever) {
   struct scene scene;
   struct recorder recorder;

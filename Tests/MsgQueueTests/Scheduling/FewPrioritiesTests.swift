@@ -30,21 +30,21 @@ import Testing
     /// The first message of the conversation with a priority is an older one without.
     @Test(arguments: [Mode.auto, .manual]) func F9_a_priority_counts_when_its_message_has_become_the_first(mode: Mode) throws {
         let simulation = try Simulation(mode, direct: false)
-        simulation.preload(["a"] + conversations(900) + ["a", "b", "b"]) { message in
-            if message.sequence > 901 { message.priority = message.sequence == 903 ? -1 : 1 }
+        simulation.preload(["a"] + conversations(600) + ["a", "b", "b"]) { message in
+            if message.sequence > 601 { message.priority = message.sequence == 603 ? -1 : 1 }
         }
         simulation.drain()
         try simulation.run()
-        #expect(simulation.starts == [1, 902] + Array(2...901) + [903, 904])
+        #expect(simulation.starts == [1, 602] + Array(2...601) + [603, 604])
     }
 
     @Test func F9_messages_of_low_priority_wait_for_those_that_were_not_read() throws {
         let simulation = try Simulation(.auto)
         simulation.preload(["low"]) { $0.priority = -1 }
-        simulation.preload(conversations(1_000))
+        simulation.preload(conversations(600))
         try simulation.run()
         // One of 8 attempts goes to the oldest.
-        #expect(simulation.starts == Array(2...8) + [1] + Array(9...1_001))
+        #expect(simulation.starts == Array(2...8) + [1] + Array(9...601))
     }
 
     @Test(arguments: [1_024, 1_025]) func F9_with_too_many_priorities_every_conversation_is_read(count: Int) throws {
@@ -60,13 +60,13 @@ import Testing
     /// Where the scan has not been yet.
     @Test(arguments: [false, true]) func F9_a_priority_that_comes_during_a_drain_is_found_before_the_scan(isFirst: Bool) throws {
         let simulation = try Simulation(.auto)
-        simulation.preload(conversations(1_000))
+        simulation.preload(conversations(600))
         if isFirst { simulation.preload(["urgent"]) { $0.priority = 1 } }
         try simulation.settle()
         // Behind one that was not read, and with no other.
-        simulation.enqueue(["c900", "new"]) { $0.priority = 2 }
+        simulation.enqueue(["c550", "new"]) { $0.priority = 2 }
         try simulation.run()
-        #expect(Set(simulation.starts) == Set(1...(isFirst ? 1_003 : 1_002)))
+        #expect(Set(simulation.starts) == Set(1...(isFirst ? 603 : 602)))
     }
 
     @Test func F9_a_failed_message_with_a_priority_is_found_when_it_is_queued_again() throws {
