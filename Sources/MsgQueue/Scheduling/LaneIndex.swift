@@ -2,7 +2,7 @@
 /// messages may be sent; and which of them may start now, or at a time.
 package struct LaneIndex {
     /// Outside mode auto: the most conversations, and the most messages, that are known between two drains.
-    static let keptLanes = 20_000
+    static let keptLanes = 120_000
     private static let keptHeads = 250_000
 
     var byName = LaneTable()
