@@ -69,7 +69,7 @@ final class AttemptRunner {
                     guard let isCommitted = try stageBatch((conversation, sequence, hand), transport, nextInBatch) else { continue }
                     return isCommitted || !writes.beginnings.isEmpty
                 }
-                guard let attempt = try prepare(conversation, sequence, hand) else { continue }
+                guard let attempt = try prepare(try read(conversation, sequence), hand) else { continue }
                 count += 1
                 bytes += attempt.delivery.body.count
                 guard writes.stage(attempt, transport) else { return true }
@@ -86,11 +86,8 @@ final class AttemptRunner {
     private func stageBatch(
         _ first: (conversation: Name, sequence: Int64, hand: Hand), _ transport: Registration<Transport>, _ nextInBatch: () -> Step?
     ) throws(QueueError) -> Bool? {
-        var isSuspect = false
-        let attempt = try prepare(first.conversation, first.sequence, first.hand) { row throws(QueueError) in
-            isSuspect = try wasInterrupted(row)
-            return true
-        }
+        let found = try read(first.conversation, first.sequence)
+        let (isSuspect, attempt) = (try wasInterrupted(found?.row), try prepare(found, first.hand))
         guard context.core.openBatch(first.hand, wasInterrupted: isSuspect) else {
             guard let attempt else { return nil }
             _ = writes.stage(attempt, transport)
@@ -109,12 +106,10 @@ final class AttemptRunner {
                 guard writes.commitPart() else { return false }
                 continue
             }
-            let attempt = try prepare(conversation, sequence, hand) { row throws(QueueError) in
-                let fits = context.core.fitsBatch(bytes: row.body.count)
-                isFull = fits ? try wasInterrupted(row) : true
-                return !isFull
-            }
-            if let attempt { writes.stageInBatch(attempt, transport) }
+            let found = try read(conversation, sequence)
+            if let row = found?.row, !context.core.fitsBatch(bytes: row.body.count) { break }
+            isFull = try wasInterrupted(found?.row)
+            if !isFull, let attempt = try prepare(found, hand) { writes.stageInBatch(attempt, transport) }
         }
         if hasParts {
             writes.commit()
@@ -134,7 +129,8 @@ final class AttemptRunner {
 
     /// Whether the message is alone in its next call: a previous process ended during its last attempt, perhaps because of it. This is read
     /// when the message is about to be sent, because reading it of every message would delay the opening of a large store.
-    private func wasInterrupted(_ row: Row) throws(QueueError) -> Bool {
+    private func wasInterrupted(_ row: Row?) throws(QueueError) -> Bool {
+        guard let row else { return false }
         do throws(QueueError) { return try store.attempts.wasInterrupted(row) } catch {
             // Damage of the attempts, which sending does not need, stops nothing.
             guard error.code == .corrupt else { throw error }
@@ -143,23 +139,32 @@ final class AttemptRunner {
         }
     }
 
-    /// Writes the beginning of an attempt into the open transaction; nil: the message must not be sent any more, or is not accepted.
-    private func prepare(
-        _ conversation: Name, _ sequence: Int64, _ hand: Hand, accepts: (Row) throws(QueueError) -> Bool = { _ in true }
-    ) throws(QueueError) -> CallQueue.Attempt? {
-        let now = ports.moment
-        let found: Row?
+    /// A message that was chosen, as it is stored.
+    private struct Found {
+        let conversation: Name
+        let sequence: Int64
+        /// nil: it was deleted.
+        let row: Row?
         let pairs: [(key: String, value: String)]
+    }
+
+    /// Reads a message that was chosen; nil: it is damaged, and becomes `failed`.
+    private func read(_ conversation: Name, _ sequence: Int64) throws(QueueError) -> Found? {
         do throws(QueueError) {
-            found = try store.messages.row(at: sequence, .whole)
-            pairs = try found?.metadata() ?? []
+            let row = try store.messages.row(at: sequence, .whole)
+            return Found(conversation: conversation, sequence: sequence, row: row, pairs: try row?.metadata() ?? [])
         } catch {
             guard error.code == .corrupt else { throw error }
-            writes.perform(context.core.damaged(sequence, conversation, error, now))
+            writes.perform(context.core.damaged(sequence, conversation, error, ports.moment))
             return nil
         }
-        if let found, try !accepts(found) { return nil }
-        switch context.core.admit(found, sequence, conversation, hand, now) {
+    }
+
+    /// Writes what must precede the attempt into the open transaction; nil: the message must not be sent any more.
+    private func prepare(_ found: Found?, _ hand: Hand) throws(QueueError) -> CallQueue.Attempt? {
+        guard let found else { return nil }
+        let now = ports.moment
+        switch context.core.admit(found.row, found.sequence, found.conversation, hand, now) {
         case .none(let effects):
             writes.perform(effects)
             return nil
@@ -168,8 +173,9 @@ final class AttemptRunner {
             try store.begin()
             for change in start.changes { try writes.write(change) }
             let delivery = Delivery(
-                id: start.row.id, conversation: conversation.text, body: found?.body ?? [], pairs: pairs, attempt: start.flight.number,
-                token: start.flight.token, createdAt: start.row.createdAt, timeout: start.flight.deadline - now.mono)
+                id: start.row.id, conversation: found.conversation.text, body: found.row?.body ?? [], pairs: found.pairs,
+                attempt: start.flight.number, token: start.flight.token, createdAt: start.row.createdAt,
+                timeout: start.flight.deadline - now.mono)
             return CallQueue.Attempt(start: start, delivery: delivery)
         }
     }

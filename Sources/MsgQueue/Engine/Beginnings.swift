@@ -13,7 +13,10 @@ struct Beginnings {
     var count: Int { all.count }
     /// The values of the rows of `in_flight`.
     var rows: [(sequence: Int64, number: UInt32, startedAt: Int64)] {
-        all.map(\.attempt.flight).map { ($0.sequence, $0.number, $0.startedAt.wall) }
+        all.map { beginning in
+            let flight = beginning.attempt.flight
+            return (flight.sequence, flight.number, flight.startedAt.wall)
+        }
     }
 
     mutating func add(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>, _ reservation: Core.Reservation?) {

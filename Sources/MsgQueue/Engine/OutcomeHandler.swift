@@ -106,10 +106,10 @@ final class OutcomeHandler {
     /// Handles outcomes that have arrived. Returns whether some are left for this thread.
     private func handleReturned(atMost limit: Int, share: inout Int) -> Bool {
         guard !context.isForkedChild else { return false }
-        writes.beginGathering()
-        defer { writes.endGathering() }
         countBegun()
         unhandled += calls.takeReturned()
+        writes.beginGathering(unhandled.reduce(0) { $0 + $1.places.count })
+        defer { writes.endGathering() }
         var left = limit
         while !unhandled.isEmpty {
             if share == 0, mayLeaveRest { return false }
@@ -169,7 +169,7 @@ final class OutcomeHandler {
     ) -> [QueueError?] {
         context.lock.assertHeld()
         countBegun()
-        writes.beginGathering()
+        writes.beginGathering(answers.count)
         defer {
             writes.endGathering()
             if let begin { begin() } else { writes.commit() }

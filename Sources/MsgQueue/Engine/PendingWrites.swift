@@ -137,8 +137,12 @@ final class PendingWrites {
         }
     }
 
-    /// From now on until `endGathering` the ends of attempts are written several at a time. Meanwhile nothing reads the messages.
-    func beginGathering() { gathered = gathered ?? [] }
+    /// From now on until `endGathering` the ends of attempts are written several at a time, if as many are expected. Meanwhile nothing reads
+    /// the messages.
+    func beginGathering(_ expected: Int) {
+        endGathering()
+        if expected >= AttemptOutcomes.endsTogether { gathered = [] }
+    }
 
     func endGathering() {
         writeGathered()
@@ -196,7 +200,7 @@ final class PendingWrites {
             }
         }
         let batch = context.core.scheduler.gate.gathering
-        let attempts = beginnings.attempts(ofBatch: batch != nil)
+        let attempts = batch == nil && store.feed == nil ? [] : beginnings.attempts(ofBatch: batch != nil)
         do throws(QueueError) {
             try store.attempts.begin(beginnings.rows)
             if let feed = store.feed { for attempt in attempts { try feed.noteSending(attempt.start.row) } }
@@ -321,9 +325,7 @@ final class PendingWrites {
     }
 
     /// Runs work of the engine that has no caller to report an error to.
-    func attempt(_ body: () throws(QueueError) -> Void) {
-        do throws(QueueError) { try body() } catch { rollBack(error) }
-    }
+    func attempt(_ body: () throws(QueueError) -> Void) { do throws(QueueError) { try body() } catch { rollBack(error) } }
 
     /// Calls `action` with the stored row (nil: it was deleted). A damaged message is marked as failed instead.
     func withRow(_ sequence: Int64, _ conversation: Name, _ now: Moment, _ action: (Row?) -> [Effect]) throws(QueueError) {
@@ -334,8 +336,6 @@ final class PendingWrites {
         }
         perform(action(row))
     }
-
-    // MARK: Blocks
 
     /// Updates the message that blocks the conversation, with the option `final_failure = block`.
     func refreshBlock(_ conversation: Name) {

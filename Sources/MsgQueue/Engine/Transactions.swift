@@ -39,26 +39,46 @@ final class Transactions {
         durable: Bool, room: Room = .kept, isTried: Bool = false, _ body: () throws(QueueError) -> T
     ) throws(QueueError) -> T {
         context.lock.assertHeld()
-        var (mayMakeRoom, mayRebuildIndexes) = (true, true)
+        var retries = Retries(room: room, isTried: isTried)
         while true {
             do throws(QueueError) {
                 try store.begin()
                 let value = try body()
-                try store.commit(durable: durable)
-                health.committed()
+                try commit(durable: durable)
                 return value
             } catch {
-                store.rollback()
-                if error.isFull, mayMakeRoom, store.log.freeSpace(usingReserve: room == .kept) { continue }
-                mayMakeRoom = false
-                if error.isIndex, mayRebuildIndexes, maintenance.rebuildIndexes(error) {
-                    mayRebuildIndexes = false
-                    continue
-                }
-                if error.code == .storage || error.code == .unknown, !(error.isFull && isTried) { health.report(error) }
-                throw error
+                guard canRetry(&retries, after: error) else { throw error }
             }
         }
+    }
+
+    /// What may be tried again after an error, once each; making room as long as it helps.
+    private struct Retries {
+        let room: Room
+        let isTried: Bool
+        var mayMakeRoom = true
+        var mayRebuildIndexes = true
+    }
+
+    // `run` is compiled for each type of result; what does not depend on it is not.
+    @inline(never)
+    private func commit(durable: Bool) throws(QueueError) {
+        try store.commit(durable: durable)
+        health.committed()
+    }
+
+    /// Rolls back. Returns whether the transaction can be tried again; reports the error if not.
+    @inline(never)
+    private func canRetry(_ retries: inout Retries, after error: QueueError) -> Bool {
+        store.rollback()
+        if error.isFull, retries.mayMakeRoom, store.log.freeSpace(usingReserve: retries.room == .kept) { return true }
+        retries.mayMakeRoom = false
+        if error.isIndex, retries.mayRebuildIndexes, maintenance.rebuildIndexes(error) {
+            retries.mayRebuildIndexes = false
+            return true
+        }
+        if error.code == .storage || error.code == .unknown, !(error.isFull && retries.isTried) { health.report(error) }
+        return false
     }
 
     /// Returns for how many messages a transaction that failed is tried again; throws its error when it is not. On a full disk fewer
