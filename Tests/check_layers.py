@@ -39,7 +39,7 @@ NAMES = "public enum MessageQueue { public enum Attempt {}; public enum Report {
 def resources() -> str:
     """Returns the folder of the compiler's own libraries."""
     target = subprocess.run(["swiftc", "-print-target-info"], capture_output=True, text=True, check=True).stdout
-    return json.loads(target)["paths"]["runtimeResourcePath"]
+    return str(json.loads(target)["paths"]["runtimeResourcePath"])
 
 
 def files(layer: str) -> list[str]:
