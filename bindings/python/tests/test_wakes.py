@@ -41,11 +41,15 @@ DRAIN = """
 def test_F10_a_drain_does_not_wake_threads_that_have_nothing_to_do(
     store: Path, tmp_path: Path, conversations: int, in_flight: int, most: int
 ) -> None:
-    done = run(DRAIN, store, conversations, in_flight, LD_PRELOAD=str(wakes.build(tmp_path)))
-    assert done.returncode == 0, done.stderr
+    library = wakes.build(tmp_path)
+    counts: list[int] = []
     # Each of the 2,000 messages woke all threads, some of them several times: 11,269. It is 450 on a quiet machine.
-    # Beside four busy processes 5,600 were counted: there a thread has gone to sleep before the next message begins.
-    assert int(done.stdout) < most
+    # Other work only adds to it, because threads go to sleep before the next message begins: the least of three counts.
+    while len(counts) < 3 and (not counts or counts[-1] >= most):
+        done = run(DRAIN, store.with_name(f"{len(counts)}.db"), conversations, in_flight, LD_PRELOAD=str(library))
+        assert done.returncode == 0, done.stderr
+        counts.append(int(done.stdout))
+    assert min(counts) < most, counts
 
 
 def test_F10_A10_each_attempt_that_can_begin_wakes_a_thread(opened: Opener) -> None:
