@@ -26,8 +26,7 @@ struct Beginnings {
     /// Returns the attempts in the order in which they are reported; those of a batch are grouped by conversation.
     func attempts(ofBatch isBatch: Bool) -> [CallQueue.Attempt] {
         let attempts = all.map(\.attempt)
-        guard isBatch else { return attempts }
-        return BatchRule.grouped(attempts.map { ($0.flight.conversation, $0.flight.sequence) }).map { attempts[$0] }
+        return isBatch ? attempts.grouped : attempts
     }
 
     /// Takes the messages out of flight again, the last one first.

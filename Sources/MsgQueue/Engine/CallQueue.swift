@@ -132,9 +132,7 @@ final class CallQueue: @unchecked Sendable {
     func complete(_ batch: UInt64) {
         mutex.withLock {
             guard let place = waiting.firstIndex(where: { $0.gathering == batch }) else { return }
-            let attempts = waiting[place].attempts
-            let order = BatchRule.grouped(attempts.map { ($0.flight.conversation, $0.flight.sequence) })
-            (waiting[place].attempts, waiting[place].gathering) = (order.map { attempts[$0] }, nil)
+            (waiting[place].attempts, waiting[place].gathering) = (waiting[place].attempts.grouped, nil)
         }
     }
 
@@ -242,5 +240,12 @@ final class CallQueue: @unchecked Sendable {
     func detachForkedChild() {
         mutex.reset()
         (waiting, returned, underWay, owed) = ([], [], [], 0)
+    }
+}
+
+extension [CallQueue.Attempt] {
+    /// Those of a batch in the order in which its call gets them: grouped by conversation.
+    var grouped: [CallQueue.Attempt] {
+        BatchRule.grouped(map { ($0.flight.conversation, $0.flight.sequence) }).map { self[$0] }
     }
 }

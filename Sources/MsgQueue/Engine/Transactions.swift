@@ -52,7 +52,7 @@ final class Transactions {
         }
     }
 
-    /// What may be tried again after an error, once each; making room as long as it helps.
+    /// What may still be tried after an error. Room is made until none is left to be made, indexes are rebuilt once.
     private struct Retries {
         let room: Room
         let isTried: Bool
