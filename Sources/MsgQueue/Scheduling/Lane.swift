@@ -25,6 +25,8 @@ struct Lane {
     private(set) var batch: UInt64 = 0
     /// The sequences that are sent directly: enqueued while online with no earlier message waiting. They need neither a drain nor mode auto.
     var direct: Range<Int64>?
+    /// The messages of that range whose attempt ended without success. They are retried like all others.
+    var attempted: Set<Int64> = []
     /// The next enqueued message may extend the range: no message outside it was enqueued after it.
     var isDirectRangeOpen = false
     /// When the lane is scheduled again (monotonic); 0: it has no ticket in `waiting`.
@@ -136,23 +138,14 @@ struct Lane {
     }
 
     /// Ends the direct range; its messages become part of the backlog.
-    mutating func closeDirectRange() { (direct, isDirectRangeOpen) = (nil, false) }
+    mutating func closeDirectRange() { (direct, isDirectRangeOpen, attempted) = (nil, false, []) }
 
-    /// An attempted message is no longer sent directly, and the direct messages behind it wait for it. `isBatched`: the attempt was in a batch
-    /// with others of the conversation.
-    mutating func returnDirect(_ sequence: Int64, isBatched: Bool) {
-        guard let range = direct, range.contains(sequence) else { return }
-        let behind = sequence + 1..<range.upperBound
-        if isBatched, sequence == range.lowerBound, !behind.isEmpty {
-            // One before it failed in the same batch.
-            direct = behind
-        } else if upcoming.contains(where: { $0.sequence < sequence }) {
-            (direct, isDirectRangeOpen) = (range.lowerBound..<sequence, false)
-        } else if !behind.isEmpty {
-            direct = behind
-        } else {
-            closeDirectRange()
-        }
+    /// An attempted message is no longer sent directly. The direct messages behind it wait for it.
+    mutating func returnDirect(_ sequence: Int64) {
+        guard isDirect(sequence) else { return }
+        attempted.insert(sequence)
+        let isLast = otherFlights.isEmpty && !hasUnreadDirect && !upcoming.contains { isDirect($0.sequence) } && !hasDeferredDirect
+        if isLast { closeDirectRange() }
     }
 
     /// Whether the index contains the message.
@@ -160,7 +153,7 @@ struct Lane {
         upcoming.contains { $0.sequence == sequence } || deferred.contains { $0.sequence == sequence }
     }
 
-    func isDirect(_ sequence: Int64) -> Bool { direct?.contains(sequence) ?? false }
+    func isDirect(_ sequence: Int64) -> Bool { (direct?.contains(sequence) ?? false) && !attempted.contains(sequence) }
 
     /// Whether a message of the direct range is only in the store.
     var hasUnreadDirect: Bool { direct.map { $0.upperBound - 1 > last } ?? false }

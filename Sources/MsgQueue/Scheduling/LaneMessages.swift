@@ -68,7 +68,7 @@ extension LaneIndex {
                 lane.more = false
                 lane.last = head.sequence - 1
                 // The direct messages in flight keep their permission: they may be put back.
-                if lane.flight == nil || !lane.isDirectRangeOpen { lane.direct = nil }
+                if lane.flight == nil || !lane.isDirectRangeOpen { lane.closeDirectRange() }
             }
             lane.direct = (lane.direct?.lowerBound ?? head.sequence)..<head.sequence + 1
         }
@@ -273,8 +273,10 @@ extension LaneIndex {
         lane.approved.remove(flight.sequence)
         if let back {
             if canInsert(back.sequence, lane) { lane.insert(gate.withMonotonicDue(back)) }
-            lane.returnDirect(back.sequence, isBatched: flight.batch != flight.token || !lane.otherFlights.isEmpty)
+            lane.returnDirect(back.sequence)
             if isApproved { lane.approved.insert(back.sequence) }
+        } else {
+            lane.attempted.remove(flight.sequence)
         }
         let isLast = lane.otherFlights.isEmpty && (lane.flight == nil || lane.flight == flight.token)
         if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more, isLast { lane.closeDirectRange() }

@@ -161,4 +161,21 @@ import Testing
         try simulation.run()
         #expect(simulation.starts == [1, 2, 601] + Array(3...600))
     }
+
+    /// A direct message that waits for its time is still sent at that time when a later one failed meanwhile, and so is what follows that one.
+    @Test(arguments: [Mode.ask, .manual])
+    func M2_Q16_a_scheduled_message_stays_direct_when_a_later_one_fails(mode: Mode) throws {
+        let simulation = try Simulation(mode, backoff: .ladder([1]))
+        simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5_000 }
+        simulation.enqueue("a")
+        try simulation.settle()
+        #expect(simulation.inFlight == [2])
+        simulation.enqueue("a")
+        try simulation.answer(2, mode == .ask ? .retry(.server) : .reject())
+        try simulation.settle()
+        simulation.advance(5_000)
+        try simulation.run()
+        #expect(Set(simulation.starts) == [1, 2, 3])
+        #expect(simulation.queued.isEmpty)
+    }
 }
