@@ -50,7 +50,9 @@ extension LaneIndex {
         if gate.options.mode != .auto, gate.drains.session == nil, reading.hasBegun, count > Self.keptLanes { dropUnlessKept(gate, now) }
         guard goesDirect || reading.isComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
+            // It would find a live one too late: after later ones of conversations that are known.
             var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || reading.comesBeforeScan(head)
+            isMissed = isMissed || gate.maySend(now) && ready.side(of: head.sequence) == .live
             if let place = byName.index(forKey: conversation) {
                 // Later messages must not overtake it.
                 byName[place].isDirectRangeOpen = false

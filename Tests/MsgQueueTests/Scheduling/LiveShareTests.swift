@@ -174,4 +174,20 @@ import Testing
             #expect(simulation.text(of: first) == "It is next.")
         }
     }
+
+    /// The older of two live messages goes first although its conversation was not read when it was enqueued.
+    @Test(arguments: [Mode.auto, .manual])
+    func F1_of_live_messages_the_oldest_is_next_while_the_backlog_is_being_read(mode: Mode) throws {
+        let simulation = try simulation(0.5, mode, direct: false, backlog: 40, over: 40)
+        simulation.scheduler.lanes.reading.chunk = 1
+        if mode != .auto { simulation.drain() }
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        // 41 is behind 2, which was not read yet.
+        simulation.enqueue(["c1", "x", "y", "z"])
+        try simulation.run()
+        let place = try #require(simulation.starts.firstIndex(of: 2))
+        let live = simulation.starts[place...].filter { $0 > 40 }
+        #expect(live == live.sorted() && live.contains(41), "\(simulation.starts)")
+    }
 }
