@@ -40,7 +40,11 @@ extension Scheduler {
             if isOpen { return step }
             startWaitsForRate = true
         }
-        guard taken < slots else { return nil }
+        guard taken < slots else {
+            // What `retryAll` sends is found meanwhile: the prompt is counted again when nothing of it is left.
+            guard round?.needsMore == true, let step = nextOfRound(now), !step.isStart else { return nil }
+            return step
+        }
         if let step = nextOfRound(now) {
             if isOpen || !step.isStart { return step }
             startWaitsForRate = true

@@ -175,4 +175,27 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
         #expect(simulation.starts.count < 40)
     }
+
+    /// When the only message that `retryAll` put back is sent by hand, the prompt is counted again although no slot is free.
+    @Test func Q4_R14_a_prompt_is_counted_again_when_nothing_of_retry_all_is_left() throws {
+        let simulation = try Simulation(.ask, direct: false) { $0.onlineDebounce = 0 }
+        simulation.enqueue(["a", "b"])
+        simulation.sendNow(1)
+        try simulation.run { _ in .reject() }
+        simulation.goOffline()
+        simulation.goOnline()
+        try simulation.settle()
+        #expect(simulation.core.prompt?.messages == 1)
+        simulation.sendNow(2)
+        try simulation.settle()
+        #expect(simulation.retryAll() == 1)
+        simulation.enqueue(["c", "d"])
+        simulation.sendNow(1)
+        try simulation.settle()
+        #expect(Set(simulation.inFlight) == [1, 2])
+        simulation.advance(250)
+        // It checks the number of messages of the prompt.
+        try simulation.settle()
+        #expect(simulation.core.prompt?.messages == 2)
+    }
 }
