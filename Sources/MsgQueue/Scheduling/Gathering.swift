@@ -37,11 +37,13 @@ extension Scheduler {
     /// The start of the next message of the batch, or a step that must precede it: a read of the store, or an expiry. nil: the batch is
     /// complete.
     package mutating func nextInBatch(_ now: Moment, queued: Int64) -> Step? {
+        // A time that passes while the batch is chosen may permit messages that go before the next one. The batch ends if all conversations
+        // are to be scheduled again.
+        wakeWaiting(now)
         guard let batch = gate.gathering, !batch.isFull, lanes.isScheduled, gate.mayStart, !gate.isStoreRefusing(now),
             session?.hasBatchLeft ?? true,
             gate.flights.pace?.isOpen(at: now.mono) ?? true
         else { return nil }
-        lanes.wake(gate, now)
         if let conversation = batch.conversation { return nextInBatch(of: conversation, now) }
         return nextOfRound(now) ?? chooser.next(&lanes, gate, queued: queued, isOpen: true, now)
     }

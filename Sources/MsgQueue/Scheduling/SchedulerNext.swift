@@ -105,7 +105,7 @@ extension Scheduler {
 
     /// Processes times that have passed: the connection is stable, a hold has ended, the periodic trigger, and waiting lanes, which are
     /// scheduled again.
-    private mutating func wakeWaiting(_ now: Moment) {
+    mutating func wakeWaiting(_ now: Moment) {
         var (isDue, beginsBacklog) = (false, false)
         if let stableAt = gate.holds.stableAt, stableAt <= now.mono, gate.network.isOnline { networkReturned(at: stableAt) }
         if gate.holds.end(now) {

@@ -518,4 +518,20 @@ import Testing
         try simulation.settle()
         #expect(simulation.inFlight == [1, 2, 3], "the rate was not used up")
     }
+
+    /// The connection becomes stable while a batch is chosen: then the oldest message is next, also of another conversation.
+    @Test func Q8_B1_a_time_that_passes_while_a_batch_is_chosen_counts() throws {
+        var limits = BatchLimits()
+        limits.maxMessages = 100
+        let simulation = try Simulation(Simulation.options(.auto, false, .automatic, 4) { $0.onlineDebounce = 500 }, batches: limits)
+        simulation.goOffline()
+        simulation.enqueue(["a", "a", "b", "a", "a"])
+        try simulation.settle()
+        simulation.goOnline()
+        simulation.advance(450)
+        simulation.workTime = { 30 }
+        simulation.drain("a")
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 3, 4, 5])
+    }
 }
