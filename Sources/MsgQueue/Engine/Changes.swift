@@ -39,7 +39,10 @@ final class Changes {
         guard let action else { return row }
         let status = writes.sendingSequences.contains(row.sequence) ? .sending : row.progress.status
         try StatusRule.check(action, on: status)
-        return row
+        guard writes.hasUnsaved(row.sequence) else { return row }
+        // Its status is about to change, but the store rejected that.
+        try writes.requireSaved()
+        return try find(id, action, part)
     }
 
     /// Changes a received message. Its status stays.

@@ -27,6 +27,7 @@ final class PendingWrites {
     }
 
     var hasUnsaved: Bool { !unsaved.isEmpty }
+    func hasUnsaved(_ sequence: Int64) -> Bool { unsaved.contains { $0.sequence == sequence } }
     var unsavedOutcomes: Int { unsaved.count(where: \.isOutcome) }
 
     // MARK: Messages in flight

@@ -267,4 +267,23 @@ import Testing
         try simulation.run()
         #expect(simulation.starts == [2])
     }
+
+    /// The store rejects the failure of a message that has expired. What a person asks for then depends on it: an error says so.
+    @Test(arguments: [true, false])
+    func Q11_D9_a_change_of_a_message_waits_for_one_that_the_store_rejected(isMended: Bool) throws {
+        let simulation = try Simulation(.manual, direct: false)
+        simulation.enqueue("a") { $0.expiresAt = simulation.now.wall + 1_000 }
+        try simulation.settle()
+        simulation.breakStore()
+        simulation.advance(1_000)
+        try simulation.settle()
+        if isMended { simulation.mendStore() }
+        #expect(simulation.sendNow(1) == (isMended ? .conflict : .storage))
+        #expect(simulation.delete(1) == (isMended ? nil : .storage))
+        simulation.mendStore()
+        simulation.advance(60_000)
+        try simulation.run()
+        #expect(simulation.starts.isEmpty)
+        #expect(simulation.store[1]?.progress.status == (isMended ? nil : .failed))
+    }
 }
