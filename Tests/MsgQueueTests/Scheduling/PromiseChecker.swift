@@ -302,7 +302,11 @@ struct PromiseChecker {
     func heads(_ simulation: Simulation) -> [SimulatedMessage] {
         let closed = closed(simulation)
         let heads = simulation.store.lanes.keys.compactMap { closed.contains($0) ? nil : head(of: $0, simulation) }
-        return heads.filter { !isBlocked($0, simulation) && !isOvertaken($0, simulation) }.sorted { $0.sequence < $1.sequence }
+        return heads.filter { head in
+            // A `clear` goes on that removes the message.
+            let isBeingRemoved = head.sequence <= simulation.scheduler.gate.pauses.clearedThrough(head.conversation)
+            return !isBeingRemoved && !isBlocked(head, simulation) && !isOvertaken(head, simulation)
+        }.sorted { $0.sequence < $1.sequence }
     }
 
     /// Whether the batch that is being chosen has a later message of the conversation, so that this one cannot be in it.

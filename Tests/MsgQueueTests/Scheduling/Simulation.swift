@@ -87,6 +87,8 @@ final class Simulation: EngineSimulation {
 
     override func opened() {
         disk.watcher = { [unowned self] in written.insert($0) }
+        // The process before may have ended in a transaction, whose changes were read.
+        written.formUnion(stored.all.map(\.sequence))
         (late, tokens) = ([], [:])
         let (pace, isDisabled) = (checker.pace, checker.isDisabled)
         checker = PromiseChecker(options)
