@@ -160,10 +160,10 @@ struct CallTimes {
             }
         }
 
-        private func reopen(_ mode: Mode) throws {
+        private func reopen(_ change: (inout Options) -> Void = { _ in }) throws {
             _ = try engine.close(timeout: 60_000)
             var options = options
-            options.mode = mode
+            change(&options)
             engine = try Engine.open(path: "\(folder)/queue.db", options: options)
         }
 
@@ -171,7 +171,7 @@ struct CallTimes {
         /// sent afterwards.
         private func inputs() throws {
             try fill(depth)
-            try reopen(.auto)
+            try reopen { $0.mode = .auto }
             try engine.setTransport(Registration(Transport.single { _, _ in .retry() }))
             usleep(UInt32(100_000 + 150 * conversations))
             try measure("pause", 5) { try engine.pause(nil) }
@@ -216,11 +216,15 @@ struct CallTimes {
             try measure("clear", 1) { try engine.clear(nil) }
         }
 
-        /// An enqueue each millisecond while a transport takes batches of 1,000 and answers a part of each, or all, with failures.
+        /// An enqueue each millisecond while a transport takes batches of 1,000 and answers a part of each, or all, with failures; also with
+        /// `durable_outcomes`.
         private func beside() throws {
-            for (name, outcomes) in [
-                ("enqueue-beside-batches", [Outcome.sent, .sent, .sent, .reject()]), ("enqueue-beside-failures", [.reject()]),
+            for (name, outcomes, isDurable) in [
+                ("enqueue-beside-batches", [Outcome.sent, .sent, .sent, .reject()], false),
+                ("enqueue-beside-failures", [.reject()], false),
+                ("enqueue-beside-durable-batches", [.sent, .sent, .sent, .reject()], true),
             ] where only.isEmpty || only.contains(name) {
+                if isDurable { try reopen { $0.durableOutcomes = true } }
                 try fill(30_000)
                 var limits = BatchLimits()
                 limits.maxMessages = 1_000
@@ -232,6 +236,7 @@ struct CallTimes {
                 try measure(name, while: { lock.whileHeld { isDraining } }) {
                     try withDraft("live") { _ = try engine.enqueue(DraftBatch($0)) }
                 }
+                if isDurable { try reopen() }
             }
         }
 
