@@ -28,6 +28,12 @@ def documentation_commands() -> list[str]:
     return list(block.splitlines())
 
 
+def of_product(name: str, commands: list[str]) -> str:
+    """Returns the command of the README that builds MsgQueue for another product. Other flags would build all again."""
+    (build,) = [command for command in commands if command.startswith("swift build --product MsgQueue ")]
+    return build.replace("--product MsgQueue ", f"--product {name} ")
+
+
 def curl_directories() -> list[Path]:
     return [path for path in (Path("/usr/include/curl"), *Path("/usr/include").glob("*/curl")) if path.is_dir()]
 
@@ -75,10 +81,12 @@ def main() -> int:
         prefix = hide(curl_directories())
         (path / "curl").mkdir()
         (path / "curl" / "curl.h").write_text("#error hidden\n")
-        for line in [*documentation_commands(), "swift build --product MsgQueueOutbox"]:
+        commands = documentation_commands()
+        for line in [*commands, of_product("MsgQueueOutbox", commands)]:
             command = shlex.split(line)
-            if prefix is None and command[:2] == ["swift", "build"]:
-                command += ["-Xcc", f"-I{path}"]
+            if command[:2] == ["swift", "build"]:
+                command += ["--disable-index-store"]
+                command += ["-Xcc", f"-I{path}"] if prefix is None else []
             if command[:2] == ["docc", "convert"]:
                 command += ["--warnings-as-errors"]
             code, printed = output([*(prefix or []), *command], checkout, path)
@@ -89,7 +97,8 @@ def main() -> int:
             problems.append(f"the documentation has {len(pages)} pages")
         said = "not tested: no mount namespace"
         if prefix is not None:
-            code, printed = output([*prefix, "swift", "build", "--product", "MsgQueueHTTP"], checkout, path)
+            command = [*shlex.split(of_product("MsgQueueHTTP", commands)), "--disable-index-store"]
+            code, printed = output([*prefix, *command], checkout, path)
             said = "says what to install" if code != 0 and TO_INSTALL in printed else ""
             if not said:
                 problems.append(f"MsgQueueHTTP does not say what to install:\n{printed}")
