@@ -1575,8 +1575,9 @@ typedef struct msgq_conversation_page msgq_conversation_page;
 /* Conversations, the one that was enqueued to or recorded in last first: the page behind the one
    whose `last` has the sequence `before` (0: the first page), at most `limit` (1 to 1000; 0: 50).
    Only the last page has fewer. The last of a page continues the list also when that message is
-   deleted or another becomes the newest, while the queue is open. Free it with
-   msgq_conversations_free. Reads the store. */
+   deleted or another becomes the newest, while the queue is open. A page of more than 128 is read
+   in steps, between which other calls run: a conversation that becomes the first meanwhile may be
+   left out. Free it with msgq_conversations_free. Reads the store. */
 msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit,
                                msgq_conversation_page **out);
 

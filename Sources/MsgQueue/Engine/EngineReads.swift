@@ -7,14 +7,17 @@ extension Engine {
 
     package func list(_ filter: Filter) throws(QueueError) -> [Message] {
         try FilterRule.check(filter)
+        var list = QueueReader.List()
         guard filter.isByWait else {
-            var (page, list): (PageSteps?, [Message]) = (nil, [])
+            var page: PageSteps?
             try run { () throws(QueueError) in try reader.step(&page, filter, &list) }
-            return list
+            return list.messages
         }
         var page = try reading { () throws(QueueError) in reader.waitingPage(filter) }
         try run { () throws(QueueError) in try reader.step(&page) }
-        return try reading { () throws(QueueError) in try reader.messages(page.rows, filter) }
+        try reading { () throws(QueueError) in try reader.add(page.rows, filter, &list) }
+        try run { () throws(QueueError) in try reader.addReasons(&list) }
+        return list.messages
     }
 
     package func attempts(_ id: String) throws(QueueError) -> [Attempt] {
@@ -40,7 +43,13 @@ extension Engine {
     package func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
         try FilterRule.check(limit: limit)
         guard before >= 0 else { throw QueueError(.invalid, "before must not be negative, got \(before)") }
-        return try reading { () throws(QueueError) in try reader.conversations(.bySequence(before: before), limit: limit) }
+        return try conversations(.bySequence(before: before), limit: limit)
+    }
+
+    private func conversations(_ page: ConversationList.Page, limit: Int) throws(QueueError) -> [Conversation] {
+        var page = QueueReader.Conversations(page, limit: limit)
+        try run { () throws(QueueError) in try reader.step(&page) }
+        return page.found
     }
 
     package func conversation(_ name: String) throws(QueueError) -> Conversation {
@@ -52,7 +61,7 @@ extension Engine {
     package func conversationsByTime(before: TimePlace?, limit: Int) throws(QueueError) -> [Conversation] {
         try FilterRule.check(limit: limit)
         if let before { try FilterRule.check(before) }
-        return try reading { () throws(QueueError) in try reader.conversations(.byTime(before: before), limit: limit) }
+        return try conversations(.byTime(before: before), limit: limit)
     }
 
     package func statistics() throws(QueueError) -> (Statistics, Counts) {

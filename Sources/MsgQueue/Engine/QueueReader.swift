@@ -23,28 +23,35 @@ final class QueueReader {
         return try message(row)
     }
 
+    /// The messages of a page that is read in steps.
+    struct List {
+        var messages: [Message] = []
+        /// The rows of the last messages, which have no explanation yet.
+        var unexplained: ArraySlice<Row> = []
+    }
+
     /// Returns a page, in one step.
     func list(_ filter: Filter) throws(QueueError) -> [Message] {
-        var (page, list): (PageSteps?, [Message]) = (nil, [])
+        var (page, list): (PageSteps?, List) = (nil, List())
         while try step(&page, filter, &list) {}
-        return list
+        return list.messages
     }
 
     /// Adds the next messages of a page to `list`. `page`: nil before the first step. Returns false when the page is complete.
-    func step(_ page: inout PageSteps?, _ filter: Filter, _ list: inout [Message]) throws(QueueError) -> Bool {
+    func step(_ page: inout PageSteps?, _ filter: Filter, _ list: inout List) throws(QueueError) -> Bool {
         var steps: PageSteps
         if let page { steps = page } else { steps = filter.waitingFor == nil ? PageSteps(filter) : try pausedPage(filter) }
-        list += try messages(try steps.step(store.pages, sending: writes.sendingSequences, damaged: report), filter)
+        if list.unexplained.isEmpty {
+            try add(try steps.step(store.pages, sending: writes.sendingSequences, damaged: report), filter, &list)
+        }
         page = steps
-        return !steps.isComplete
+        return try addReasons(&list) || !steps.isComplete
     }
 
-    /// Returns the messages of a page.
-    func messages(_ rows: [Row], _ filter: Filter) throws(QueueError) -> [Message] {
-        var page: [Message] = []
-        for row in rows { page.append(try message(row, withBody: !filter.withoutBodies)) }
-        if filter.withReasons { try addReasons(to: &page, rows) }
-        return page
+    /// Adds the messages of these rows.
+    func add(_ rows: [Row], _ filter: Filter, _ list: inout List) throws(QueueError) {
+        for row in rows { list.messages.append(try message(row, withBody: !filter.withoutBodies)) }
+        if filter.withReasons { list.unexplained = rows[...] }
     }
 
     /// Converts a row to a message, with the status `sending` if it is in flight.
@@ -97,11 +104,26 @@ final class QueueReader {
         return writes.withSending(try store.counts.counts(of: name), name)
     }
 
-    /// Returns conversations with their newest messages by time, newest first.
-    func conversations(_ page: ConversationList.Page, limit: Int) throws(QueueError) -> [Conversation] {
-        var found: [Conversation] = []
-        for outline in try store.conversations.page(page, limit: limit, damaged: report) { found.append(try conversation(outline)) }
-        return found
+    /// A page of conversations that is read in steps: about two milliseconds each.
+    struct Conversations {
+        fileprivate var rest: ConversationList.Page
+        fileprivate let limit: Int
+        fileprivate(set) var found: [Conversation] = []
+        /// One whose newest message goes between two steps could come twice.
+        fileprivate var names: Set<String> = []
+
+        init(_ page: ConversationList.Page, limit: Int) { (rest, self.limit) = (page, limit) }
+    }
+
+    /// Adds the next conversations, newest first by their newest messages by time. Returns false when the page is complete.
+    func step(_ page: inout Conversations) throws(QueueError) -> Bool {
+        let most = min(page.limit - page.found.count, 128)
+        let outlines = try store.conversations.page(page.rest, limit: most, damaged: report)
+        for outline in outlines where page.names.insert(outline.name.text).inserted { page.found.append(try conversation(outline)) }
+        guard let last = outlines.last?.last, outlines.count == most else { return false }
+        page.rest =
+            if case .byTime = page.rest { .byTime(before: TimePlace(last.time, last.sequence)) } else { .bySequence(before: last.sequence) }
+        return page.found.count < page.limit
     }
 
     func conversation(_ name: Name) throws(QueueError) -> Conversation {

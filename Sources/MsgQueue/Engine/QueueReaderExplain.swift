@@ -8,18 +8,24 @@ extension QueueReader {
         return try explanation(Explainer(context.core.scheduler, store.queue, sending: writes.sendingSequences, now).explain(row), now)
     }
 
-    /// Explains each message of a page.
-    func addReasons(to page: inout [Message], _ rows: [Row]) throws(QueueError) {
+    /// Explains the next messages of a page, one at least, and more until the time of a step has passed: each may need the messages before it
+    /// in its conversation. Returns false when all are explained.
+    func addReasons(_ list: inout QueueReader.List) throws(QueueError) -> Bool {
+        guard !list.unexplained.isEmpty else { return false }
         let now = ports.moment
         let explainer = Explainer(context.core.scheduler, store.queue, sending: writes.sendingSequences, now)
-        var ids: [Int64: String] = [:]
-        for (place, row) in rows.enumerated() where page.indices.contains(place) {
+        var (time, explained, ids) = (SearchTime(), 0, [Int64: String]())
+        time.begin(at: now.mono)
+        while let row = list.unexplained.first, time.allows(&explained, least: 1, ports.moment) {
+            let place = list.messages.count - list.unexplained.count
+            list.unexplained.removeFirst()
             ids[row.sequence] = row.id
             let isDamaged = row.damage != nil || row.progress.isDamaged
             let answer = isDamaged ? Explainer<QueueIndex>.Answer.failed : try explainer.explain(row)
             if let holder = answer.holder, ids[holder] == nil { ids[holder] = try store.messages.row(at: holder, .none)?.id }
-            page[place].explanation = explanation(answer, behind: answer.holder.flatMap { ids[$0] }, now)
+            list.messages[place].explanation = explanation(answer, behind: answer.holder.flatMap { ids[$0] }, now)
         }
+        return !list.unexplained.isEmpty
     }
 
     func explanation(_ answer: Explainer<QueueIndex>.Answer, _ now: Moment) throws(QueueError) -> Explanation {

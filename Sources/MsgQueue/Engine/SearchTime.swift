@@ -1,5 +1,5 @@
 /// How much one turn under the engine's lock may do before it waits: the search for messages that may start, and the end of many manual
-/// requests, go on in the next millisecond.
+/// requests, go on in the next millisecond; the explanations of a page after other calls.
 struct SearchTime {
     /// In milliseconds.
     private static let longest: Int64 = 3

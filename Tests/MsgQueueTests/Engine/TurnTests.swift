@@ -44,6 +44,44 @@ import Testing
         #expect(try bench.engine.counts(nil).sent == 300)
     }
 
+    /// An explanation may need many messages before it.
+    @Test(arguments: [0, 2] as [Int64]) func F9_the_explanations_of_a_page_are_made_in_steps(time: Int64) throws {
+        let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
+        for number in 0..<20 { try bench.enqueue("hello", Name("c\(number % 4)")) }
+        let filter = Filter(withReasons: true)
+        var (page, list, steps) = (PageSteps?.none, QueueReader.List(), 1)
+        bench.clock.step = time
+        while try bench.engine.reading({ () throws(QueueError) in try bench.engine.reader.step(&page, filter, &list) }) { steps += 1 }
+        bench.clock.step = 0
+        // Each reading of the clock takes two milliseconds, and a step three.
+        #expect(time == 0 ? steps == 1 : steps >= 10)
+        #expect(list.messages.map(\.explanation) == (try list.messages.map { try bench.engine.explain($0.id) }))
+        #expect(try bench.engine.list(filter).map(\.explanation) == list.messages.map(\.explanation))
+    }
+
+    @Test(arguments: [false, true]) func F9_a_page_of_conversations_is_read_128_at_a_time(isByTime: Bool) throws {
+        let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
+        for number in 0..<300 {
+            bench.clock.advance(1)
+            try bench.enqueue("hello", Name("c\(number)"))
+        }
+        bench.clock.advance(1)
+        try bench.enqueue("newest", "c0", id: "newest")
+        var page = QueueReader.Conversations(isByTime ? .byTime(before: nil) : .bySequence(before: 0), limit: 301)
+        var counts: [Int] = []
+        var hasMore = true
+        while hasMore {
+            hasMore = try bench.engine.reading { () throws(QueueError) in try bench.engine.reader.step(&page) }
+            counts.append(page.found.count)
+            // The first one becomes the last one, and one that is not read yet the first.
+            if counts.count == 1 { try bench.engine.delete("newest") }
+            if counts.count == 2 { try bench.enqueue("later", "c5") }
+        }
+        #expect(counts == [128, 256, 299])
+        #expect(page.found.map(\.name) == ["c0"] + (1..<300).reversed().filter { $0 != 5 }.map { "c\($0)" })
+        #expect(try bench.engine.conversations(before: 0, limit: 1_000).count == 300)
+    }
+
     @Test func F9_a_step_of_retry_all_puts_at_most_128_messages_back() throws {
         let bench = try EngineBench { ($0.mode, $0.direct) = (.manual, false) }
         bench.answer(by: { _ in .reject() })
