@@ -360,7 +360,8 @@ typedef struct msgq_options {
   bool hold_interrupted;
   /* False. Beginnings and outcomes of attempts survive a crash of the process at once, and a power
      cut after about a second (a message may then be sent twice, under the same id). True: they
-     survive a power cut at once, at one disk flush each: two for an attempt, or for a batch. */
+     survive a power cut at once, at one disk flush each: two for an attempt, or for up to 128 of a
+     batch. */
   bool durable_outcomes;
   /* False. MSGQ_VERDICT_HTTP with code 409 after an attempt that may have arrived: false retries
      it as a failure of kind server, because 409 may mean "a request with this key is still being
@@ -975,10 +976,10 @@ typedef struct msgq_batch_options {
  * Sets a function that sends several messages in one call, in place of any transport; as does
  * msgq_set_transport the other way round. NULL removes it; `options` may then be NULL. Messages are
  * chosen in the order in which they would be sent one by one. msgq_retry and msgq_send_now make a
- * batch of one message. A batch begins in commits of up to 256 messages, and its outcomes are
- * stored in commits of 64; between them other calls run. What they forbid (a pause, no connection)
- * puts all messages of a batch back that has not been called yet. With durable_outcomes each is one
- * commit, with hold_interrupted the beginning is.
+ * batch of one message. A batch begins in commits of up to 256 messages (with hold_interrupted in
+ * one), and its outcomes are stored in commits of 64 (with durable_outcomes of 128); between them
+ * other calls run. What they forbid (a pause, no connection) puts all messages of a batch back that
+ * has not been called yet.
  * Errors: PERMISSION (read_only).
  */
 msgq_result msgq_set_batch_transport(msgq_queue *queue, msgq_batch_transport_fn transport,
@@ -995,11 +996,10 @@ msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome 
 
 /*
  * Answers `count` attempts (0 to 1,000,000) in this order, as msgq_complete does each, with one
- * commit for up to 64 of them; with durable_outcomes and a batch transport for up to max_messages
- * if that is more. Every outcome has the same struct_size. results[i], unless `results` is NULL, is
- * the result for tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call, which goes
- * on. After an error no attempt was answered, except after CLOSED, when the queue was closed
- * meanwhile.
+ * commit for up to 64 of them, with durable_outcomes for up to 128. Every outcome has the same
+ * struct_size. results[i], unless `results` is NULL, is the result for tokens[i]: OK, NOT_FOUND or
+ * CONFLICT. Those are no errors of the call, which goes on. After an error no attempt was answered,
+ * except after CLOSED, when the queue was closed meanwhile.
  */
 msgq_result msgq_complete_batch(msgq_queue *queue, const uint64_t *tokens,
                                 const msgq_outcome *outcomes, size_t count, msgq_result *results);

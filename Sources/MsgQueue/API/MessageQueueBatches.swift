@@ -35,8 +35,8 @@ extension MessageQueue {
     /// Sets the function that sends messages, several in one call; nil removes it. It replaces a transport that ``setTransport(_:)`` set,
     /// and the other way round.
     ///
-    /// A batch begins in commits of up to 256 messages, and its outcomes are stored in commits of 64; between them other calls run. With
-    /// ``MessageQueue/Options/durableOutcomes`` each is one commit.
+    /// A batch begins in commits of up to 256 messages (with ``MessageQueue/Options/holdInterrupted`` in one), and its outcomes are stored in
+    /// commits of 64 (with ``MessageQueue/Options/durableOutcomes`` of 128); between them other calls run.
     ///
     /// A message for which it returns `.skipped` goes back to its place and uses up no retry. It is tried again at once if another attempt
     /// has ended since its own began, otherwise after one second; in the modes `ask` and `manual` one that a drain left waits for the next

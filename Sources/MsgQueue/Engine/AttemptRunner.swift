@@ -124,8 +124,9 @@ final class AttemptRunner {
         return false
     }
 
-    /// Whether the beginnings of a batch may be committed in parts: if each commit is flushed, they are written together.
-    private var mayDivide: Bool { !context.options.durableOutcomes && !context.options.holdInterrupted }
+    /// Whether the beginnings of a batch may be committed in parts. A person decides about interrupted attempts: there should be as few as
+    /// possible whose call was not made.
+    private var mayDivide: Bool { !context.options.holdInterrupted }
 
     /// Whether the message is alone in its next call: a previous process ended during its last attempt, perhaps because of it. This is read
     /// when the message is about to be sent, because reading it of every message would delay the opening of a large store.

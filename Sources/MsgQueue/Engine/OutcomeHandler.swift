@@ -1,7 +1,7 @@
 /// Makes calls of the transport and ends attempts with their outcomes. Under the engine's lock, which calls release.
 final class OutcomeHandler {
-    /// How many outcomes are written before other calls have their turn, unless each commit is flushed.
-    private static let outcomesPerTurn = 64
+    /// How many outcomes are written before other calls have their turn, and how many if each commit is flushed.
+    private static let (outcomesPerTurn, flushedPerTurn) = (64, 128)
 
     private let context: EngineContext
     private let store: Store
@@ -36,12 +36,8 @@ final class OutcomeHandler {
         return dueReleases
     }
 
-    /// How many outcomes are written in one commit. The lock is released between commits, so that callers need not wait long. If each of
-    /// them is flushed, those of a batch are written together.
-    var perCommit: Int {
-        guard context.options.durableOutcomes else { return Self.outcomesPerTurn }
-        return max(Self.outcomesPerTurn, context.core.scheduler.flights.limits?.maxMessages ?? 0)
-    }
+    /// How many outcomes are written in one commit. The lock is released between commits, so that callers need not wait long.
+    var perCommit: Int { context.options.durableOutcomes ? Self.flushedPerTurn : Self.outcomesPerTurn }
 
     // MARK: Calls
 

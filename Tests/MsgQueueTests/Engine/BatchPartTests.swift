@@ -70,8 +70,8 @@ import Testing
         try bench.drain()
         #expect(log.all.map(\.count) == [600])
         #expect(try bench.engine.counts(nil).sent == 600)
-        // Of the beginnings, and of the outcomes in parts of 64. If each is flushed, they are written together.
-        #expect(try bench.withStore { $0.commits } - before == (durable ? 2 : 3 + 10))
+        // Of the beginnings, and of the outcomes in parts of 64, or of 128 if each is flushed.
+        #expect(try bench.withStore { $0.commits } - before == 3 + (durable ? 5 : 10))
         let changes = bench.changes()
         #expect(changes.filter { $0.to == .sending }.count == 600 && changes.filter { $0.to == .sent }.count == 600)
     }

@@ -87,14 +87,15 @@ def close(queue: MessageQueue) -> Callable[[MessageQueue], None]:
     return lambda _: None
 
 
+@pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("act", [pause, disconnect, close])
 def test_B1_F9_what_comes_between_two_parts_prevents_the_call(
-    tmp_path: Path, act: Callable[[MessageQueue], Callable[[MessageQueue], None]]
+    tmp_path: Path, act: Callable[[MessageQueue], Callable[[MessageQueue], None]], durable: bool
 ) -> None:
     def interrupt(store: Path) -> bool:
         """Returns whether the act came between two parts of the batch."""
         taker = Taker()
-        queue = opened(store, taker)
+        queue = opened(store, taker, durable_outcomes=durable)
         fill(queue)
 
         def drain() -> None:
@@ -109,7 +110,7 @@ def test_B1_F9_what_comes_between_two_parts_prevents_the_call(
         undo = act(queue)
         thread.join()
         if act is close:
-            queue = opened(store, taker)
+            queue = opened(store, taker, durable_outcomes=durable)
         with queue:
             was_between = not taker.calls
             assert queue.state().in_flight == 0
