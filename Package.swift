@@ -5,11 +5,6 @@ import PackageDescription
 // on a package that links the Swift product statically.
 let include = "\(Context.packageDirectory)/Include"
 
-// Tests/run sets the variable: the random tests run many times faster with an optimised engine, whose assertions are still checked.
-let tested: [SwiftSetting] =
-    Context.environment["MSGQUEUE_OPTIMISED"] == nil
-    ? [] : [.unsafeFlags(["-O", "-whole-module-optimization", "-num-threads", "2", "-assert-config", "Debug"])]
-
 // The package builds on Linux with glibc only, so only packages of Debian and Ubuntu are named as providers. SwiftPM cannot exclude a
 // platform; Sources/README.md, "A port", says what another one needs.
 let package = Package(
@@ -34,7 +29,7 @@ let package = Package(
         .systemLibrary(name: "CCurl"),
         .systemLibrary(name: "CPlatform"),
         .systemLibrary(name: "CMsgQueue", path: "Include"),
-        .target(name: "MsgQueue", dependencies: ["CSQLite", "CPlatform"], swiftSettings: tested),
+        .target(name: "MsgQueue", dependencies: ["CSQLite", "CPlatform"]),
         .target(
             name: "MsgQueueABI",
             dependencies: ["MsgQueue", "CMsgQueue"],
@@ -53,7 +48,7 @@ let package = Package(
         .target(name: "MsgQueueHTTP", dependencies: ["MsgQueue", "CCurl"]),
         .target(name: "MsgQueueFoundation", dependencies: ["MsgQueue"]),
         .target(name: "MsgQueueOutbox", dependencies: ["MsgQueue", "CSQLite"]),
-        .target(name: "MsgQueueSimulation", dependencies: ["MsgQueue"], swiftSettings: tested),
+        .target(name: "MsgQueueSimulation", dependencies: ["MsgQueue"]),
         .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"]),
         .testTarget(
             name: "MsgQueueTests", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"], path: "Tests/MsgQueueTests"),
