@@ -39,8 +39,7 @@ final class Changes {
         guard let action else { return row }
         let status = writes.sendingSequences.contains(row.sequence) ? .sending : row.progress.status
         try StatusRule.check(action, on: status)
-        guard writes.hasUnsaved(row.sequence) else { return row }
-        // Its status is about to change, but the store rejected that.
+        guard writes.isExpiring(row.sequence) else { return row }
         try writes.requireSaved()
         return try find(id, action, part)
     }

@@ -198,9 +198,7 @@ extension Engine {
         }
     }
 
-    package func setNetwork(_ state: Network) throws(QueueError) {
-        try input { () throws(QueueError) in try network.set(state) }
-    }
+    package func setNetwork(_ state: Network) throws(QueueError) { try input { () throws(QueueError) in try network.set(state) } }
 
     /// Takes connectivity from the kernel from now on, beginning with its present state. Repeating the call changes nothing.
     package func startMonitor() throws(QueueError) {

@@ -7,16 +7,14 @@ extension Engine {
 
     package func list(_ filter: Filter) throws(QueueError) -> [Message] {
         try FilterRule.check(filter)
-        var list = QueueReader.List()
+        var (page, list): (PageSteps?, QueueReader.List) = (nil, QueueReader.List())
         guard filter.isByWait else {
-            var page: PageSteps?
             try run { () throws(QueueError) in try reader.step(&page, filter, &list) }
             return list.messages
         }
-        var page = try reading { () throws(QueueError) in reader.waitingPage(filter) }
-        try run { () throws(QueueError) in try reader.step(&page) }
-        try reading { () throws(QueueError) in try reader.add(page.rows, filter, &list) }
-        try run { () throws(QueueError) in try reader.addReasons(&list) }
+        var waiting = try reading { () throws(QueueError) in reader.waitingPage(filter) }
+        try run { () throws(QueueError) in try reader.step(&waiting) }
+        try run { () throws(QueueError) in try reader.step(waiting, filter, &list) }
         return list.messages
     }
 
@@ -43,11 +41,7 @@ extension Engine {
     package func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
         try FilterRule.check(limit: limit)
         guard before >= 0 else { throw QueueError(.invalid, "before must not be negative, got \(before)") }
-        return try conversations(.bySequence(before: before), limit: limit)
-    }
-
-    private func conversations(_ page: ConversationList.Page, limit: Int) throws(QueueError) -> [Conversation] {
-        var page = QueueReader.Conversations(page, limit: limit)
+        var page = QueueReader.Conversations(.bySequence(before: before), limit: limit)
         try run { () throws(QueueError) in try reader.step(&page) }
         return page.found
     }
@@ -61,7 +55,9 @@ extension Engine {
     package func conversationsByTime(before: TimePlace?, limit: Int) throws(QueueError) -> [Conversation] {
         try FilterRule.check(limit: limit)
         if let before { try FilterRule.check(before) }
-        return try conversations(.byTime(before: before), limit: limit)
+        var page = QueueReader.Conversations(.byTime(before: before), limit: limit)
+        try run { () throws(QueueError) in try reader.step(&page) }
+        return page.found
     }
 
     package func statistics() throws(QueueError) -> (Statistics, Counts) {

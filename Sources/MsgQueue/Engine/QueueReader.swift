@@ -48,8 +48,14 @@ final class QueueReader {
         return try addReasons(&list) || !steps.isComplete
     }
 
+    /// Adds the messages of a complete page, then explains the next of them. Returns false when nothing is left to do.
+    func step(_ page: WaitingPage, _ filter: Filter, _ list: inout List) throws(QueueError) -> Bool {
+        if list.messages.isEmpty { try add(page.rows, filter, &list) }
+        return try addReasons(&list)
+    }
+
     /// Adds the messages of these rows.
-    func add(_ rows: [Row], _ filter: Filter, _ list: inout List) throws(QueueError) {
+    private func add(_ rows: [Row], _ filter: Filter, _ list: inout List) throws(QueueError) {
         for row in rows { list.messages.append(try message(row, withBody: !filter.withoutBodies)) }
         if filter.withReasons { list.unexplained = rows[...] }
     }

@@ -18,6 +18,9 @@ package struct Fact {
     /// Performed after the commit.
     package let notices: [Notice]
 
+    /// The message fails because it has expired.
+    var isExpiry: Bool { changes.contains { if case .expire = $0 { true } else { false } } }
+
     package init(_ sequence: Int64, _ conversation: Name?, isOutcome: Bool = false, _ changes: [StoreChange], notices: [Notice] = []) {
         (self.sequence, self.conversation, self.isOutcome) = (sequence, conversation, isOutcome)
         (self.changes, self.notices) = (changes, notices)

@@ -268,9 +268,9 @@ import Testing
         #expect(simulation.starts == [2])
     }
 
-    /// The store rejects the failure of a message that has expired. What a person asks for then depends on it: an error says so.
+    /// The store rejects the failure of a message that has expired. What a person asks for then depends on that.
     @Test(arguments: [true, false])
-    func Q11_D9_a_change_of_a_message_waits_for_one_that_the_store_rejected(isMended: Bool) throws {
+    func Q11_D9_a_change_of_an_expired_message_waits_until_its_failure_is_stored(isMended: Bool) throws {
         let simulation = try Simulation(.manual, direct: false)
         simulation.enqueue("a") { $0.expiresAt = simulation.now.wall + 1_000 }
         try simulation.settle()
