@@ -140,14 +140,6 @@ struct Lane {
     /// Ends the direct range; its messages become part of the backlog.
     mutating func closeDirectRange() { (direct, isDirectRangeOpen, attempted) = (nil, false, []) }
 
-    /// An attempted message is no longer sent directly. The direct messages behind it wait for it.
-    mutating func returnDirect(_ sequence: Int64) {
-        guard isDirect(sequence) else { return }
-        attempted.insert(sequence)
-        let isLast = otherFlights.isEmpty && !hasUnreadDirect && !upcoming.contains { isDirect($0.sequence) } && !hasDeferredDirect
-        if isLast { closeDirectRange() }
-    }
-
     /// Whether the index contains the message.
     func contains(_ sequence: Int64) -> Bool {
         upcoming.contains { $0.sequence == sequence } || deferred.contains { $0.sequence == sequence }
@@ -157,6 +149,9 @@ struct Lane {
 
     /// Whether a message of the direct range is only in the store.
     var hasUnreadDirect: Bool { direct.map { $0.upperBound - 1 > last } ?? false }
+
+    /// Whether a message that is not in flight is sent directly.
+    var hasDirect: Bool { (more && hasUnreadDirect) || upcoming.contains { isDirect($0.sequence) } || hasDeferredDirect }
 
     /// Whether a message of the direct range waits for a time or an unmetered link.
     var hasDeferredDirect: Bool { deferred.contains { isDirect($0.sequence) } }

@@ -275,13 +275,13 @@ extension LaneIndex {
         lane.approved.remove(flight.sequence)
         if let back {
             if canInsert(back.sequence, lane) { lane.insert(gate.withMonotonicDue(back)) }
-            lane.returnDirect(back.sequence)
+            if lane.isDirect(back.sequence) { lane.attempted.insert(back.sequence) }
             if isApproved { lane.approved.insert(back.sequence) }
         } else {
             lane.attempted.remove(flight.sequence)
         }
         let isLast = lane.otherFlights.isEmpty && (lane.flight == nil || lane.flight == flight.token)
-        if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more, isLast { lane.closeDirectRange() }
+        if isLast, !lane.hasDirect { lane.closeDirectRange() }
         byName[place] = lane
         if schedules { schedule(flight.conversation, at: place, gate, now) }
     }

@@ -178,4 +178,20 @@ import Testing
         #expect(Set(simulation.starts) == [1, 2, 3])
         #expect(simulation.queued.isEmpty)
     }
+
+    /// The other message of its conversation in the same batch is put back, after or before that.
+    @Test(arguments: [true, false])
+    func M2_B1_a_skipped_message_stays_direct_when_another_of_its_batch_fails(skipsFirst: Bool) throws {
+        let simulation = try Simulation(Simulation.options(.ask, true, .ladder([1]), 4) { _ in }, batches: BatchLimits())
+        simulation.enqueue("a", count: 2)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+        if skipsFirst { try simulation.answer(2, .skipped) }
+        try simulation.answer(1, .retry(.server))
+        if !skipsFirst { try simulation.answer(2, .skipped) }
+        simulation.advance(5_000)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 1, 2])
+        #expect(simulation.queued.isEmpty)
+    }
 }
