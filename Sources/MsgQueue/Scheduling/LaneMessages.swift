@@ -5,11 +5,18 @@ extension LaneIndex {
         sequence <= lane.last || lane.more || reading.hasPassed(sequence)
     }
 
-    /// Whether a queued message is read too late unless its conversation is read again: the survey has passed it, or the scan finds it after
-    /// others that it precedes.
-    private func isMissed(_ head: Head, _ conversation: Name) -> Bool {
-        guard let lane = byName[conversation] else { return reading.isSurveying || reading.comesBeforeScan(head) }
-        return reading.comesBeforeScan(head) && !canInsert(head.sequence, lane)
+    /// Whether the scan would find the message too late: after others that it precedes by its priority, or a live one after later ones of
+    /// conversations that are known.
+    private func comesBeforeScan(_ head: Head, _ gate: Gate, _ now: Moment) -> Bool {
+        let isLive = ready.side(of: head.sequence) == .live && !reading.hasPassed(head.sequence)
+        return reading.comesBeforeScan(head) || isLive && gate.maySend(now)
+    }
+
+    /// Whether a queued message is read too late unless its conversation is read again: the survey has passed it, or the scan finds it too
+    /// late.
+    private func isMissed(_ head: Head, _ conversation: Name, _ gate: Gate, _ now: Moment) -> Bool {
+        guard let lane = byName[conversation] else { return reading.isSurveying || comesBeforeScan(head, gate, now) }
+        return comesBeforeScan(head, gate, now) && !canInsert(head.sequence, lane)
     }
 
     /// Whether another queued message may start before this one, when both may start.
@@ -50,9 +57,7 @@ extension LaneIndex {
         if gate.options.mode != .auto, gate.drains.session == nil, reading.hasBegun, count > Self.keptLanes { dropUnlessKept(gate, now) }
         guard goesDirect || reading.isComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
-            // It would find a live one too late: after later ones of conversations that are known.
-            var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || reading.comesBeforeScan(head)
-            isMissed = isMissed || gate.maySend(now) && ready.side(of: head.sequence) == .live
+            var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || comesBeforeScan(head, gate, now)
             if let place = byName.index(forKey: conversation) {
                 // Later messages must not overtake it.
                 byName[place].isDirectRangeOpen = false
@@ -85,7 +90,7 @@ extension LaneIndex {
         noteRank(head, gate, now)
         let lane = byName[conversation] ?? Lane()
         let becomesDirect = goesDirect && lane.direct == nil
-        let isUnread = isMissed(head, conversation)
+        let isUnread = isMissed(head, conversation, gate, now)
         guard becomesDirect || isUnread || canInsert(head.sequence, lane) else { return }
         change(conversation, gate, now) { lane in
             if isUnread { lane.more = true }
@@ -105,7 +110,7 @@ extension LaneIndex {
     mutating func returned(_ head: Head, _ conversation: Name, _ gate: Gate, _ now: Moment) {
         // The scan will find a message that it has not reached; it would miss one that it has passed.
         noteRank(head, gate, now)
-        let isUnread = isMissed(head, conversation)
+        let isUnread = isMissed(head, conversation, gate, now)
         guard isUnread || reading.isSurveying || canInsert(head.sequence, byName[conversation] ?? Lane()) else { return }
         let known = gate.withMonotonicDue(head)
         change(conversation, gate, now) { lane in
