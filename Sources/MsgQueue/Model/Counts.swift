@@ -71,10 +71,11 @@ package struct Counts: Sendable, Equatable {
         return sum
     }
 
-    /// Whether every number is possible: none is negative or has more than 53 bits. An array would be allocated for every conversation when
-    /// a store is opened after a crash.
+    /// Whether every number is possible. Without an array, because all conversations are checked when a store is opened after a crash.
     package var isPlausible: Bool {
-        (queued | sending | sent | delivered | read | failed | received | unread | unsentBytes) & ~(1 << 53 - 1) == 0
+        func isPossible(_ number: Int64) -> Bool { (0...(1 << 53)).contains(number) }
+        return isPossible(queued) && isPossible(sending) && isPossible(sent) && isPossible(delivered) && isPossible(read)
+            && isPossible(failed) && isPossible(received) && isPossible(unread) && isPossible(unsentBytes)
     }
 
     package var negated: Counts {
