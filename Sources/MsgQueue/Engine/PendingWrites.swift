@@ -27,9 +27,10 @@ final class PendingWrites {
     }
 
     var hasUnsaved: Bool { !unsaved.isEmpty }
+    var unsavedOutcomes: Int { unsaved.count(where: \.isOutcome) }
+
     /// Whether this message has expired, but the store rejected its failure.
     func isExpiring(_ sequence: Int64) -> Bool { unsaved.contains { $0.sequence == sequence && $0.isExpiry } }
-    var unsavedOutcomes: Int { unsaved.count(where: \.isOutcome) }
 
     // MARK: Messages in flight
 
