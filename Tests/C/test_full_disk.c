@@ -604,6 +604,37 @@ TEST(D9_calls_for_many_messages_without_any_room_are_refused) {
   scene_end(&scene);
 }
 
+/* A message expires while its failure cannot be stored. Until it is, every change of the message is refused. */
+TEST(Q11_D9_a_change_of_an_expired_message_waits_until_its_failure_is_stored) {
+  struct scene scene;
+  struct stub stub;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  msgq_state state = MSGQ_STATE_INIT;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_MANUAL;
+  scene.options.direct = false;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  draft.id = "a";
+  draft.body = "hello";
+  draft.body_size = 5;
+  draft.expiry_ms = 500;
+  REQUIRE_OK(msgq_enqueue(scene.queue, &draft, NULL));
+  fault_error(scene.directory, 1, 1 << 30, ENOSPC);
+  /* The timer has tried to store it. */
+  AWAIT(msgq_get_state(scene.queue, &state) == MSGQ_OK && state.storage_trouble);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  CHECK_RESULT(MSGQ_STORAGE, msgq_send_now(scene.queue, "a"));
+  CHECK_RESULT(MSGQ_STORAGE, msgq_edit(scene.queue, "a", "other", 5));
+  CHECK_RESULT(MSGQ_STORAGE, msgq_delete(scene.queue, "a"));
+  fault_error("", 0, 0, 0);
+  (void)msgq_close(scene.queue, check_timeout_ms()); /* a flush may have failed */
+  stub_open(&stub, &scene);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+  CHECK_NUMBER(0, atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
 /* Reads all changes after a token, which becomes the last one. */
 static msgq_result follow(struct scene *scene, char token[MSGQ_CHANGE_TOKEN_SIZE], size_t *count) {
   for (size_t size = 1; size > 0;) {

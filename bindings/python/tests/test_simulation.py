@@ -15,6 +15,7 @@ from msgqueue import (
     ConflictError,
     Connectivity,
     Delivery,
+    Draft,
     EventKind,
     FailureKind,
     InvalidError,
@@ -224,3 +225,51 @@ def test_M16_an_interrupt_in_a_callback_is_raised_from_advance(opened: Any, rece
     queue.set_transport(receiver)
     queue.advance(3600)
     assert queue.counts().sent == 1
+
+
+@pytest.mark.parametrize("mode", [Mode.ASK, Mode.MANUAL])
+def test_M2_Q16_a_scheduled_message_stays_direct_when_a_later_one_fails(
+    opened: Any, receiver: Receiver, mode: Mode
+) -> None:
+    queue = opened(mode=mode, retry=LADDER)
+    queue.enqueue("later", conversation="ana", not_before=START + timedelta(seconds=60))
+    queue.enqueue("now", conversation="ana")
+    queue.advance(1)
+    receiver.outcome = Outcome.sent()
+    queue.advance(200)
+    assert (receiver.times[0], receiver.times[-1]) == pytest.approx((0, 60), abs=0.05)
+
+
+def test_M2_B1_a_skipped_message_stays_direct_when_another_of_its_batch_fails(opened: Any) -> None:
+    calls: list[list[str]] = []
+
+    def send(deliveries: list[Delivery]) -> list[Outcome]:
+        calls.append([delivery.id for delivery in deliveries])
+        if len(calls) > 1:
+            return [Outcome.sent()] * len(deliveries)
+        return [Outcome.retry(FailureKind.SERVER), Outcome.skipped()]
+
+    queue = opened(transport=None, batch_transport=send, mode=Mode.ASK, retry=LADDER)
+    queue.enqueue_batch([Draft("hello", conversation="ana", id=id) for id in ("a", "b")])
+    queue.advance(200)
+    assert [id for call in calls for id in call] == ["a", "b", "a", "b"]
+    assert calls[0] == ["a", "b"]
+
+
+def test_F1_of_live_messages_the_oldest_is_next_while_the_backlog_is_being_read(opened: Any) -> None:
+    """The conversation of the first live message has an older one, which is read long after both were enqueued."""
+    sent: list[str] = []
+
+    def send(delivery: Delivery) -> Outcome:
+        sent.append(delivery.id)
+        if len(sent) == 700:
+            queue.enqueue("hello", conversation="c1500", id="first")
+            queue.enqueue_batch([Draft("hello", conversation=f"live{each}", id=f"live{each}") for each in range(2_000)])
+        return Outcome.sent()
+
+    queue = opened(transport=send, mode=Mode.MANUAL, direct=False)
+    queue.enqueue_batch([Draft("hello", conversation=f"c{each}", id=f"m{each}") for each in range(3_000)])
+    queue.drain()
+    place = sent.index("m1500")
+    assert "first" in sent[place + 1 : place + 4]
+    assert len(sent) == 5_001
