@@ -1382,8 +1382,8 @@ typedef struct msgq_filter {
      sequence `after`, which may be gone or have changed; with `after` 0 the page that begins at
      this time. Otherwise 0 (INVALID) */
   int64_t after_time_ms;
-  bool with_reasons; /* false. Each message has its `explanation`, as msgq_explain gives it. They are
-                        made in steps, between which other calls run */
+  bool with_reasons; /* false. Each message has its `explanation`, as msgq_explain gives it. They
+                        are made in steps, between which other calls run */
   /* Only failed messages, by their `failure`, in the order of MSGQ_ORDER_SEQUENCE (otherwise
      INVALID, also where `statuses` leaves out the failed ones): */
   const int32_t *failure_code;    /* NULL: any code. Points to the code; to 0: those without one */

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from conftest import Opener, Shower
 from msgqueue import MessageQueue, Outcome
 from page import Page
@@ -141,8 +143,18 @@ def test_I8_after_scrolling_with_the_mouse_tab_leads_to_a_row_in_view(opened: Op
     def scroll() -> list[str]:
         before = page.script('return document.querySelector(".window").scrollTop')
         origin = ScrollOrigin.from_element(page.element(".window"))
-        ActionChains(page.driver).scroll_from_origin(origin, 0, 9000).perform()
-        page.until(lambda: page.script('return document.querySelector(".window").scrollTop') >= before + 9000)
+        turned = 0.0
+
+        def turn() -> bool:
+            nonlocal turned
+            top = page.script('return document.querySelector(".window").scrollTop')
+            # A browser that is short of processor time sometimes loses the turn of the wheel.
+            if top == before and monotonic() > turned + 3:
+                ActionChains(page.driver).scroll_from_origin(origin, 0, 9000).perform()
+                turned = monotonic()
+            return bool(top >= before + 9000)
+
+        page.until(turn)
         page.until(lambda: len(page.script(IN_VIEW)) > 3)
         seen: list[str] = page.script(IN_VIEW)
         return seen
