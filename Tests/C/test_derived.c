@@ -153,7 +153,7 @@ static const struct index_entry {
   const char *index, *away, *back;
 } entries[] = {
   { "message_conversation", "indexed = 0 WHERE id = 's1'", "indexed = 1 WHERE id = 's1'" },
-  { "message_queued", "status = 2 WHERE id = 'm2'", "status = 0 WHERE id = 'm2'" },
+  { "message_ordered", "status = 2 WHERE id = 'm2'", "status = 0 WHERE id = 'm2'" },
   { "message_waiting", "status = 2 WHERE id = 'm2'", "status = 0 WHERE id = 'm2'" },
   { "message_named", "named = 0 WHERE id = 'm2'", "named = 1 WHERE id = 'm2'" },
   { "message_expiring", "status = 2 WHERE id = 'later'", "status = 0 WHERE id = 'later'" },

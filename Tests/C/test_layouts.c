@@ -1,5 +1,5 @@
-/* Stores of earlier layouts: layout 2 is upgraded without a loss, and what its first builds lack is added, also when that is interrupted;
-   layout 1 is refused. UpgradeTests.swift shows the upgrade to a later layout, and power cuts. */
+/* Stores of earlier layouts: layouts 2 and 3 are upgraded without a loss, and what the first builds of layout 2 lack is added, also when that
+   is interrupted; layout 1 is refused. UpgradeTests.swift shows the upgrade to a later layout, and power cuts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,17 @@
 
 enum { total = 20, queued = 11, scheduled = 1 };
 
-/* A closed store that a release of layout 2 wrote. */
-static void begin_layout_2(struct scene *scene) {
+/* A closed store that a build of an earlier layout wrote. */
+static void begin_fixture(struct scene *scene, const char *fixture) {
   scene_begin(scene);
   scene->options.keep_sent_ms = -1;
-  struct file_copy store = file_read(FIXTURES "/layout2.db");
+  struct file_copy store = file_read(fixture);
   file_write(scene->path, store.bytes, store.size);
   file_copy_free(&store);
 }
+
+static void begin_layout_2(struct scene *scene) { begin_fixture(scene, FIXTURES "/layout2.db"); }
+static void begin_layout_3(struct scene *scene) { begin_fixture(scene, FIXTURES "/layout3.db"); }
 
 /* Checks that the open queue has its messages, and all that is derived from them. */
 static void check_everything(struct scene *scene) {
@@ -118,6 +121,14 @@ TEST_ALONE(D17_an_upgrade_from_layout_2_survives_a_crash_at_every_change) {
   scene_end(&scene);
 }
 
+TEST_ALONE(D17_an_upgrade_from_layout_3_survives_a_crash_at_every_change) {
+  struct scene scene;
+  begin_layout_3(&scene);
+  kill_each_change(&scene, check_everything);
+  CHECK_NUMBER(3, sql_number(scene.path, "PRAGMA user_version"));
+  scene_end(&scene);
+}
+
 /* Calls `check` after each flush of the opening of a store failed once. */
 static void fail_each_flush(struct scene *scene, void (*check)(struct scene *scene)) {
   struct snapshot before;
@@ -154,12 +165,19 @@ TEST_ALONE(D17_an_upgrade_from_layout_2_survives_every_failed_flush) {
   scene_end(&scene);
 }
 
+TEST_ALONE(D17_an_upgrade_from_layout_3_survives_every_failed_flush) {
+  struct scene scene;
+  begin_layout_3(&scene);
+  fail_each_flush(&scene, check_everything);
+  scene_end(&scene);
+}
+
 TEST(D4_a_store_marked_as_later_in_its_log_is_refused_untouched) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
-  sql_run_in_log(scene.path, "PRAGMA user_version = 4");
-  check_refused(&scene, MSGQ_TOO_NEW, "layout 4");
+  sql_run_in_log(scene.path, "PRAGMA user_version = 5");
+  check_refused(&scene, MSGQ_TOO_NEW, "layout 5");
   scene_end(&scene);
 }
 

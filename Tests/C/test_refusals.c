@@ -80,8 +80,8 @@ TEST(D2_a_store_of_a_later_layout_is_refused_untouched) {
   struct scene scene;
   begin_crashed(&scene);
   copy_aside(&scene);
-  write_number(scene.path, 60, 4); /* user_version */
-  check_refused(&scene, MSGQ_TOO_NEW, "layout 4");
+  write_number(scene.path, 60, 5); /* user_version */
+  check_refused(&scene, MSGQ_TOO_NEW, "layout 5");
   put_back(&scene);
   end_crashed(&scene);
 }
@@ -139,9 +139,9 @@ TEST(D4_a_later_layout_only_in_the_log_is_refused_untouched) {
   begin_crashed(&scene);
   struct snapshot whole;
   snapshot_take(&whole, scene.directory);
-  sql_run_in_log(scene.path, "PRAGMA user_version = 4");
+  sql_run_in_log(scene.path, "PRAGMA user_version = 5");
   REQUIRE(file_is(scene.path, &whole.files[0]) || file_is(scene.path, &whole.files[1]) || file_is(scene.path, &whole.files[2]));
-  check_refused(&scene, MSGQ_TOO_NEW, "layout 4");
+  check_refused(&scene, MSGQ_TOO_NEW, "layout 5");
   check_refused(&scene, MSGQ_TOO_NEW, "layouts up to");
   snapshot_restore(&whole, scene.directory);
   snapshot_free(&whole);

@@ -138,8 +138,8 @@ TEST(D17_downgrade_is_refused_and_the_earlier_copy_opens) {
   scene_begin(&scene);
   close_after(&scene, 1, 3);
   file_copy_to(scene.path, scene_file(&scene, "before.db"));
-  sql_run(scene.path, "ALTER TABLE message ADD COLUMN later INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 4");
-  check_refused(&scene, MSGQ_TOO_NEW, "has layout 4; this library supports layouts up to 3");
+  sql_run(scene.path, "ALTER TABLE message ADD COLUMN later INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 5");
+  check_refused(&scene, MSGQ_TOO_NEW, "has layout 5; this library supports layouts up to 4");
   file_copy_to(scene_file(&scene, "before.db"), scene.path);
   scene_open(&scene);
   check_numbered(&scene, 1, 3);

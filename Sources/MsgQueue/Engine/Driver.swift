@@ -165,7 +165,7 @@ final class Driver: @unchecked Sendable {
                 now, queued: store.counts.totals.queued, inSession: drains.queuedAlone, commits: store.commits)
             switch step {
             case .start, .wait: return step
-            case .schedule, .scan, .survey, .findPriorities, .load, .expire, .seek:
+            case .schedule, .scan, .survey, .findPriorities, .findUnscheduled, .findScheduled, .load, .expire, .seek:
                 guard search.allows(&reads, least: 1, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in try stepReads.perform(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):

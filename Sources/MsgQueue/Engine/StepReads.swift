@@ -21,6 +21,12 @@ struct StepReads {
             context.core.scheduler.surveyed(found.names, through: found.last, complete: found.isComplete, now)
         case .findPriorities(let limit):
             context.core.scheduler.foundPriorities(try store.queue.conversationsWithPriorities(limit: limit), now)
+        case .findUnscheduled(let after, let limit):
+            let rows = try store.queue.unscheduled(after: after, limit: limit)
+            context.core.scheduler.foundUnscheduled(rows, complete: rows.count < limit, now)
+        case .findScheduled(let after, let through, let limit):
+            let (names, next) = try store.queue.scheduled(after: after, through: through, limit: limit)
+            context.core.scheduler.foundScheduled(names, through: through, next: next, now)
         case .load(let conversation, let after, let limit):
             let heads = try store.queue.queued(in: conversation, after: after, limit: limit)
             context.core.scheduler.loaded(conversation, heads, complete: heads.count < limit, now)

@@ -35,6 +35,7 @@ final class Transactions {
 
     /// Runs `body` and commits; after an error nothing is changed. `isTried`: on a full disk the caller tries another way, so the error is
     /// not reported.
+    @inline(never)
     func run<T>(
         durable: Bool, room: Room = .kept, isTried: Bool = false, _ body: () throws(QueueError) -> T
     ) throws(QueueError) -> T {

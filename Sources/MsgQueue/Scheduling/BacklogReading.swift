@@ -1,10 +1,20 @@
 /// How far the queued messages in the store have been read, and in which order: by age (`scan`), by age beside the conversations that have
 /// messages with a priority (`findPriorities`), or one conversation after another (`survey`).
+///
+/// When the scan has met many messages that are scheduled for later, it leaves out the others of that kind: it finds those without a start
+/// time (`findUnscheduled`), and those whose time has come by that time (`findScheduled`), and their conversations are read.
 package struct BacklogReading {
     /// How many messages, or conversations, one read takes.
     package var chunk = Scheduler.scanChunk
     /// The most messages with a priority whose conversations are read beside the scan.
     package var mostPriorities = 1_024
+    /// The number of messages scheduled for later from which on the scan leaves them out. Four times as many may be due at once.
+    package var mostScheduled = Scheduler.scanChunk
+    /// How many messages without a start time one read finds: for each a conversation may have to be read.
+    private static let foundAtOnce = 32
+    /// How long before its time a scheduled message is found, and read (milliseconds): the wall clock and that of a duration may differ by
+    /// almost a second before the stored times are corrected.
+    private static let (foundBefore, readBefore): (Int64, Int64) = (1_000, 2_000)
 
     /// The order depends on more than the age: the head of every conversation that may go before older ones must be known.
     package private(set) var isRanked: Bool
@@ -19,6 +29,18 @@ package struct BacklogReading {
     private var surveyedThrough: Name?
     /// The store has no queued message that was not read.
     package var isComplete = false
+    private var scheduled = Scheduled.met(0)
+
+    /// The messages that are scheduled for later.
+    private enum Scheduled {
+        /// The scan reads them. It has met so many.
+        case met(Int)
+        /// The scan reads them, however many it meets.
+        case read
+        /// They are left out, except those with a time up to `through` (milliseconds since 1970), and the next one. `next`: its time; nil: there
+        /// is none. `isExhausted`: all others have been found.
+        case leftOut(through: Int64, next: Int64?, isExhausted: Bool)
+    }
 
     init(byExpiry: Bool) { (self.byExpiry, isRanked, surveys) = (byExpiry, byExpiry, byExpiry) }
 
@@ -28,23 +50,44 @@ package struct BacklogReading {
     /// Something was read. Later messages of it reach the index by inputs, so that it is not read again.
     var hasBegun: Bool { isComplete || surveyedThrough != nil || scannedThrough > 0 || knowsPriorities }
 
-    /// Whether the scan has passed this place, or nothing is left to be read.
-    func hasPassed(_ sequence: Int64) -> Bool { isComplete || sequence <= scannedThrough }
+    /// The messages before a place that the scan has passed may be unread.
+    var leavesOut: Bool { if case .leftOut = scheduled { !isComplete } else { false } }
+
+    /// The scan finds nothing more.
+    var isAtEnd: Bool { if case .leftOut(_, _, true) = scheduled { true } else { isComplete } }
+
+    /// Whether the scan has passed this place, or has ended.
+    func hasPassed(_ sequence: Int64) -> Bool { isAtEnd || sequence <= scannedThrough }
 
     /// Whether the scan would find the message too late: by its priority it may go before those that the scan finds first.
     func comesBeforeScan(_ head: Head) -> Bool { isRanked && head.priority != 0 && !isComplete }
 
     /// The read that must precede the choice of the next message, apart from the scan; nil: none.
-    var next: Step? {
-        guard isRanked, !isComplete else { return nil }
+    func next(_ now: Moment) -> Step? {
+        guard !isComplete else { return nil }
         if surveys { return .survey(after: surveyedThrough, limit: chunk) }
-        return knowsPriorities ? nil : .findPriorities(limit: mostPriorities)
+        if isRanked, !knowsPriorities { return .findPriorities(limit: mostPriorities) }
+        guard case .leftOut(let through, let next?, _) = scheduled, next <= now.wall.addingClamped(Self.foundBefore) else { return nil }
+        return .findScheduled(after: through, through: now.wall.addingClamped(Self.readBefore), limit: 4 * mostScheduled)
+    }
+
+    /// The next step of the scan. Messages up to `cleared` count as gone.
+    func scan(clearedThrough cleared: Int64) -> Step {
+        let from = max(scannedThrough, cleared)
+        return leavesOut ? .findUnscheduled(after: from, limit: min(chunk, Self.foundAtOnce)) : .scan(after: from, limit: chunk)
+    }
+
+    /// When the next scheduled message must be found that was left out (monotonic); nil: none was.
+    func wakeTime(_ now: Moment) -> Int64? {
+        guard leavesOut, case .leftOut(_, let next?, _) = scheduled else { return nil }
+        let wait = next.subtractingClamped(Self.foundBefore).subtractingClamped(now.wall)
+        return now.mono.addingClamped(min(wait, Scheduler.longestSleep))
     }
 
     /// Whether the scan must go on before one of these is chosen: the first one, with its priority, and the oldest. What was not read has no
     /// priority.
     func needsScan(before first: Int64?, _ priority: Int32, oldest: Int64?) -> Bool {
-        guard !surveys, !isComplete else { return false }
+        guard !surveys, !isAtEnd else { return false }
         guard let first, let oldest, oldest <= scannedThrough else { return true }
         return priority == 0 ? first > scannedThrough : priority < 0
     }
@@ -60,7 +103,7 @@ package struct BacklogReading {
     /// Reads everything again.
     mutating func restart() {
         (scannedThrough, surveyedThrough, isComplete) = (0, nil, false)
-        (surveys, knowsPriorities) = (byExpiry, false)
+        (surveys, knowsPriorities, scheduled) = (byExpiry, false, .met(0))
     }
 
     /// From now on the conversations are found one after another.
@@ -77,4 +120,34 @@ package struct BacklogReading {
     }
 
     mutating func scanned(through sequence: Int64) { scannedThrough = max(scannedThrough, sequence) }
+
+    /// Notes messages scheduled for later that the scan has read.
+    mutating func met(scheduled count: Int) {
+        guard case .met(let before) = scheduled else { return }
+        scheduled = before + count < mostScheduled ? .met(before + count) : .leftOut(through: 0, next: 0, isExhausted: false)
+    }
+
+    /// Scheduled messages are in the index up to this time. `next`: the time of the next one; nil: there is none.
+    mutating func foundScheduled(through time: Int64, next: Int64?) {
+        guard case .leftOut(_, _, let isExhausted) = scheduled else { return }
+        scheduled = .leftOut(through: time, next: next, isExhausted: isExhausted)
+    }
+
+    /// The next scheduled message may have changed or be gone.
+    mutating func searchScheduled() {
+        guard case .leftOut(let through, _, let isExhausted) = scheduled else { return }
+        scheduled = .leftOut(through: through, next: 0, isExhausted: isExhausted)
+    }
+
+    /// All messages without a start time have been found.
+    mutating func foundAll() {
+        guard case .leftOut(let through, let next, _) = scheduled else { return }
+        scheduled = .leftOut(through: through, next: next, isExhausted: true)
+    }
+
+    /// Reads the scheduled messages that were left out as well.
+    mutating func readScheduled() {
+        guard leavesOut else { return }
+        (scannedThrough, scheduled) = (0, .read)
+    }
 }

@@ -66,7 +66,7 @@ package struct Chooser {
         let (backlog, live) = (first(.backlog, &lanes, gate, now), first(.live, &lanes, gate, now))
         let oldest = lanes.isRanked ? oldest(.backlog, &lanes, gate, now) : backlog
         if sendsBacklog, lanes.reading.needsScan(before: backlog?.sequence, backlog?.priority ?? 0, oldest: oldest?.sequence) {
-            return .scan(after: max(lanes.reading.scannedThrough, gate.pauses.clearedThrough), limit: lanes.reading.chunk)
+            return lanes.reading.scan(clearedThrough: gate.pauses.clearedThrough)
         }
         if let backlog, !backlog.step.isStart { return backlog.step }
         if let live, !live.step.isStart { return live.step }

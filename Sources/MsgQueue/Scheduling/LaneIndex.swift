@@ -57,6 +57,11 @@ package struct LaneIndex {
 
     mutating func noteChange() { changes &+= 1 }
 
+    /// The store has messages of the conversation that are not in its lane.
+    mutating func markUnread(_ conversation: Name, _ gate: Gate, _ now: Moment) {
+        if byName[conversation]?.more != true { change(conversation, gate, now) { $0.more = true } }
+    }
+
     /// Changes one lane and schedules it again.
     mutating func change(_ conversation: Name, _ gate: Gate, _ now: Moment, _ change: (inout Lane) -> Void) {
         guard let place = byName.index(forKey: conversation) else {
@@ -235,16 +240,22 @@ package struct LaneIndex {
     /// The next read of the store that the choice needs; nil: none.
     mutating func nextRead(_ gate: Gate, sendsBacklog: Bool, _ now: Moment) -> Step? {
         while let name = unread.last {
-            // For the choice the first one of each conversation is enough.
-            if let lane = byName[name], lane.upcoming.isEmpty,
-                let step = load(lane, name, limit: isRanked && lane.last == 0 ? 1 : Lane.window, gate, now)
-            {
+            if let lane = byName[name], lane.upcoming.isEmpty, let step = load(lane, name, limit: window(of: lane), gate, now) {
                 return step
             }
             unread.removeLast()
             byName[name]?.awaitsRead = false
         }
-        return sendsBacklog ? reading.next : nil
+        // Whether all that is queued is held depends on the messages that would be left out.
+        if sendsBacklog, !gate.pauses.conversations.isEmpty || !gate.blocks.isEmpty { reading.readScheduled() }
+        return sendsBacklog ? reading.next(now) : nil
+    }
+
+    /// The number of messages that are read of a lane. For the choice the first one of each conversation is enough; many deferred ones may
+    /// follow one another.
+    private func window(of lane: Lane) -> Int {
+        if isRanked, lane.last == 0 { return 1 }
+        return lane.rest == nil ? Lane.window : Scheduler.scanChunk
     }
 
     /// The read of more messages of a lane; nil: it needs none now.
@@ -278,7 +289,7 @@ package struct LaneIndex {
     func hasReady(_ count: Int, in conversation: Name?, _ gate: Gate, queued: Int64, _ now: Moment) -> Bool {
         guard queued - Int64(gate.flights.inFlight) >= Int64(count) else { return false }
         if let conversation { return byName[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
-        guard reading.isComplete || !gate.maySend(now) else { return true }
+        guard reading.isAtEnd || !gate.maySend(now) else { return true }
         var found = 0
         var counted = Set<Name>()
         for name in ready.conversations where counted.insert(name).inserted {

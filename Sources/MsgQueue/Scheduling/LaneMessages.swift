@@ -2,7 +2,7 @@
 extension LaneIndex {
     /// Whether the message can be put into the lane without leaving unread messages before it.
     func canInsert(_ sequence: Int64, _ lane: Lane) -> Bool {
-        sequence <= lane.last || lane.more || reading.hasPassed(sequence)
+        sequence <= lane.last || lane.more || reading.hasPassed(sequence) && !reading.leavesOut
     }
 
     /// Whether the scan would find the message too late: after others that it precedes by its priority, or a live one after later ones of
@@ -13,10 +13,11 @@ extension LaneIndex {
     }
 
     /// Whether a queued message is read too late unless its conversation is read again: the survey has passed it, or the scan finds it too
-    /// late.
+    /// late or leaves it out.
     private func isMissed(_ head: Head, _ conversation: Name, _ gate: Gate, _ now: Moment) -> Bool {
-        guard let lane = byName[conversation] else { return reading.isSurveying || comesBeforeScan(head, gate, now) }
-        return comesBeforeScan(head, gate, now) && !canInsert(head.sequence, lane)
+        let isLate = reading.leavesOut || comesBeforeScan(head, gate, now)
+        guard let lane = byName[conversation] else { return reading.isSurveying || isLate }
+        return isLate && !canInsert(head.sequence, lane)
     }
 
     /// Whether another queued message may start before this one, when both may start.
@@ -57,13 +58,14 @@ extension LaneIndex {
         if gate.options.mode != .auto, gate.drains.session == nil, reading.hasBegun, count > Self.keptLanes { dropUnlessKept(gate, now) }
         guard goesDirect || reading.isComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
-            var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || comesBeforeScan(head, gate, now)
+            var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || reading.leavesOut
+            isMissed = isMissed || comesBeforeScan(head, gate, now)
             if let place = byName.index(forKey: conversation) {
                 // Later messages must not overtake it.
                 byName[place].isDirectRangeOpen = false
                 isMissed = isMissed || !byName[place].more
             }
-            if isMissed { change(conversation, gate, now) { $0.more = true } }
+            if isMissed { markUnread(conversation, gate, now) }
             return
         }
         var lane = byName[conversation] ?? Lane()
@@ -112,6 +114,7 @@ extension LaneIndex {
         noteRank(head, gate, now)
         let isUnread = isMissed(head, conversation, gate, now)
         guard isUnread || reading.isSurveying || canInsert(head.sequence, byName[conversation] ?? Lane()) else { return }
+        reading.searchScheduled()
         let known = gate.withMonotonicDue(head)
         change(conversation, gate, now) { lane in
             if isUnread { lane.more = true }
@@ -123,9 +126,10 @@ extension LaneIndex {
     mutating func removed(_ sequence: Int64, _ conversation: Name, _ gate: Gate, _ now: Moment) {
         guard byName[conversation] != nil else {
             // What was behind it may be live.
-            if !reading.hasPassed(sequence), gate.maySend(now) { change(conversation, gate, now) { $0.more = true } }
+            if !reading.hasPassed(sequence), gate.maySend(now) { markUnread(conversation, gate, now) }
             return
         }
+        if byName[conversation]?.deferred.contains(where: { $0.sequence == sequence }) == true { reading.searchScheduled() }
         change(conversation, gate, now) { $0.remove(sequence) }
     }
 
@@ -141,7 +145,7 @@ extension LaneIndex {
     /// Reads the conversation again from `sequence` on.
     mutating func reload(_ conversation: Name, from sequence: Int64, _ gate: Gate, _ now: Moment) {
         // The scan will find messages that it has not reached, but some of them may have a priority.
-        guard byName[conversation] != nil || reading.hasPassed(sequence) || isRanked else { return }
+        guard byName[conversation] != nil || reading.hasPassed(sequence) || reading.leavesOut || isRanked else { return }
         change(conversation, gate, now) { lane in
             lane.upcoming.removeAll { $0.sequence >= sequence }
             lane.deferred.removeAll { $0.sequence >= sequence }
@@ -184,7 +188,7 @@ extension LaneIndex {
     mutating func surveyed(_ names: [Name], through last: Name?, complete: Bool, _ gate: Gate, _ now: Moment) {
         reads += 1
         reading.surveyed(through: last, complete: complete)
-        for name in names where byName[name]?.more != true { change(name, gate, now) { $0.more = true } }
+        for name in names { markUnread(name, gate, now) }
     }
 
     /// Takes the conversations of the queued messages with a priority; nil: there are too many.
@@ -197,12 +201,31 @@ extension LaneIndex {
             return scheduleAll(gate, now)
         }
         reading.foundPriorities()
-        for name in names where byName[name]?.more != true { change(name, gate, now) { $0.more = true } }
+        for name in names { markUnread(name, gate, now) }
+    }
+
+    /// Takes the messages without a start time after those that were scanned, in order. `complete`: there are no more.
+    mutating func foundUnscheduled(_ rows: [(conversation: Name, sequence: Int64)], complete: Bool, _ gate: Gate, _ now: Moment) {
+        reads += 1
+        for (conversation, sequence) in rows {
+            reading.scanned(through: sequence)
+            let isKnown = byName[conversation].map { sequence <= $0.last } ?? false
+            if !isKnown, sequence > gate.pauses.clearedThrough(conversation) { markUnread(conversation, gate, now) }
+        }
+        if complete { reading.foundAll() }
+    }
+
+    /// Takes the conversations of the messages scheduled for a time up to `through`, and of the next one; nil: there are too many.
+    mutating func foundScheduled(_ names: Set<Name>?, through: Int64, next: Int64?, _ gate: Gate, _ now: Moment) {
+        reads += 1
+        guard let names else { return reading.readScheduled() }
+        reading.foundScheduled(through: through, next: next)
+        for name in names { markUnread(name, gate, now) }
     }
 
     /// Takes the queued messages after those that were scanned, in order. `complete`: there are no more.
     mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ gate: Gate, _ now: Moment) {
-        var touched = Set<Name>()
+        var (touched, later) = (Set<Name>(), 0)
         for (_, head) in rows { noteRank(head, gate, now) }
         guard !reading.surveys else { return }
         let sending = gate.flights.openSequences
@@ -211,6 +234,7 @@ extension LaneIndex {
             if head.sequence <= gate.pauses.clearedThrough(conversation) { continue }
             let known = gate.withMonotonicDue(head)
             let isDeferred = gate.isDeferred(known, now)
+            if head.scheduledWait(now) > 0 { later += 1 }
             guard let place = byName.index(forKey: conversation) else {
                 var lane = Lane()
                 lane.append(known, isDeferred: isDeferred)
@@ -225,7 +249,7 @@ extension LaneIndex {
             let isAdded = byName[place].append(known, isDeferred: isDeferred)
             if wasEmpty, !(isAdded && isLater) { touched.insert(conversation) }
         }
-        if complete { reading.isComplete = true }
+        if complete { reading.isComplete = true } else { reading.met(scheduled: later) }
         for conversation in touched { schedule(conversation, gate, now) }
     }
 

@@ -108,6 +108,17 @@ extension Scheduler {
     /// Takes the conversations of the queued messages with a priority; nil: more messages have one than were to be read.
     package mutating func foundPriorities(_ names: Set<Name>?, _ now: Moment) { lanes.foundPriorities(names, gate, now) }
 
+    /// Takes the queued messages without a start time after the last ones scanned, in order. `complete`: there are no more.
+    package mutating func foundUnscheduled(_ rows: [(conversation: Name, sequence: Int64)], complete: Bool, _ now: Moment) {
+        lanes.foundUnscheduled(rows, complete: complete, gate, now)
+    }
+
+    /// Takes the conversations of the messages scheduled for a time up to `through`, and of the next one; nil: there are more than were to be
+    /// found. `next`: the time of that one.
+    package mutating func foundScheduled(_ names: Set<Name>?, through: Int64, next: Int64?, _ now: Moment) {
+        lanes.foundScheduled(names, through: through, next: next, gate, now)
+    }
+
     /// Takes the queued messages of one conversation after `Lane.last`. `complete`: there are no more.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         let skipEnds = round?.delays(in: conversation) ?? [:]

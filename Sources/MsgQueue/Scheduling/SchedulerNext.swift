@@ -145,6 +145,7 @@ extension Scheduler {
             note(gate.holds.offlineEnd, after: now.mono)
             note(gate.nextTriggerAt, after: now.mono)
         }
+        if gate.maySend(now) { note(lanes.reading.wakeTime(now), after: now.mono) }
         note(gate.holds.receiverEnd, after: now.mono)
         note(round?.resumesAt, after: now.mono)
         note(round?.delayEnd, after: now.mono)

@@ -30,10 +30,9 @@ struct Derived {
 
     /// What a store of a layout derives.
     static func all(ofLayout layout: Int64) -> [Derived] {
-        [
+        let ofMessages = [
             Derived(name: "indexed", lacks: "m.indexed != (m.seq <= ?8)"),
             index("message_conversation", [.text("conversation"), .number("seq")], of: "indexed = 1"),
-            index("message_queued", [.number("seq")], of: "indexed = 1 AND status = \(.queued)"),
             index("message_waiting", [.text("conversation"), .number("seq")], of: "indexed = 1 AND status = \(.queued)"),
             index("message_named", [.text("id")], of: "named = 1"),
             index("message_expiring", [.number("expires_at"), .number("seq")], of: "expires_at != 0 AND status = \(.queued)"),
@@ -48,7 +47,8 @@ struct Derived {
             ofMessages("large_body", [.number("seq")], "m.body IS NULL"),
             ofMessages("attempt", [.number("seq"), .number("number")]),
             ofMessages("in_flight", [.number("seq")]),
-        ] + (layout < Layout.withTimes ? [] : times) + (layout < Layout.withFailures ? [] : failures) + conversations(ofLayout: layout) + [
+        ]
+        let ofHistory = [
             Derived(
                 name: "recent", keys: [.text("id")], entries: "recent AS i WHERE 1",
                 fits: "EXISTS (SELECT 1 FROM recent AS r INDEXED BY recent_gone WHERE r.gone_at = i.gone_at AND r.id = i.id)"),
@@ -59,6 +59,15 @@ struct Derived {
             Derived(
                 name: "recent_own", keys: [.number("seq")], entries: "recent_own AS i WHERE 1", fits: "i.seq > 0"),
         ]
+        return ofMessages + ordered(ofLayout: layout) + (layout < Layout.withTimes ? [] : times)
+            + (layout < Layout.withFailures ? [] : failures) + conversations(ofLayout: layout) + ofHistory
+    }
+
+    /// The queued messages in order. The two parts of the index are compared one after the other.
+    private static func ordered(ofLayout layout: Int64) -> [Derived] {
+        let condition: SQL = "indexed = 1 AND status = \(.queued)"
+        guard layout >= Layout.withOrder else { return [index("message_queued", [.number("seq")], of: condition)] }
+        return QueueIndex.parts.map { index("message_ordered", [.number("seq")], of: "\(condition) AND \($0)") }
     }
 
     /// The order by time. Rows with a `time_at` of 0 are before `timed_from`, and no such row was created before the previous one.

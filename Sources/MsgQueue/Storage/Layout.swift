@@ -11,22 +11,28 @@ struct Layout {
 
     /// Leads from one layout to the next, in one transaction of the opening.
     ///
-    /// It only adds: columns with a default value, tables and indexes. So the row of `state` stays in its page, by which a log is compared with
-    /// the database when the power failed during the checkpoint of the upgrade (`LogBinding`).
+    /// It adds columns with a default value, tables and indexes, and drops indexes, last. So the row of `state` stays in its page, by which a
+    /// log is compared with the database when the power failed during the checkpoint of the upgrade (`LogBinding`).
     struct Upgrade {
         let statements: [String]
-        /// The names of the tables and indexes that it adds.
+        /// The names of the tables and indexes that it adds, and of the indexes that it drops.
         var objects: Set<String> = []
+        var dropped: Set<String> = []
     }
 
     static let current = Layout(
-        version: 3, objects: Schema.objects,
-        upgrades: [2: Upgrade(statements: Schema.additionsOf3, objects: Schema.objectsOf3)])
+        version: 4, objects: Schema.objects,
+        upgrades: [
+            2: Upgrade(statements: Schema.additionsOf3, objects: Schema.objectsOf3),
+            3: Upgrade(statements: Schema.additionsOf4, objects: ["message_ordered"], dropped: ["message_queued"]),
+        ])
 
     /// The first layout whose messages have times of their own (`TimeIndex.arrange`).
     static let withTimes: Int64 = 3
     /// The first layout with the index of failures (`Store.rebuildFailures`).
     static let withFailures: Int64 = 3
+    /// The first layout in which scheduled messages are apart in the order of queued ones.
+    static let withOrder: Int64 = 4
 
     /// The first layout that is upgraded. Only development versions wrote layout 1.
     static let first: Int64 = 2
@@ -39,13 +45,15 @@ struct Layout {
 
     /// Whether these are the sorted names of all objects in a store of the given layout.
     func hasObjects(_ names: [String], of layout: Int64) -> Bool {
-        var absent = upgrades.reduce(into: Set<String>()) { if $1.key >= layout { $0.formUnion($1.value.objects) } }
+        let later = upgrades.filter { $0.key >= layout }.values
+        var absent = later.reduce(into: Set<String>()) { $0.formUnion($1.objects) }
         if layout == 2 {
             // The first builds of layout 2 made stores without the tables of the history or without the index of priorities.
             if !names.contains("history") { absent.formUnion(["history", "history_in", "recent_own"]) }
             if !names.contains(Schema.priorityIndexName) { absent.insert(Schema.priorityIndexName) }
         }
         absent.formUnion(Schema.optional.absent.subtracting(names))
-        return names.filter { !Schema.optional.added.contains($0) } == objects.filter { !absent.contains($0) }
+        let dropped = later.flatMap(\.dropped)
+        return names.filter { !Schema.optional.added.contains($0) } == (objects.filter { !absent.contains($0) } + dropped).sorted()
     }
 }

@@ -114,14 +114,18 @@ struct PageQuery {
         // SQLite uses only one upper bound.
         let notIndexed: SQL = newestFirst ? "seq < min(?1, ?5 + 1)" : "seq > ?1 AND seq <= ?5"
         let only: SQL = inConversation ? "conversation = ?4 AND " : ""
-        let (queued, failed): (SQL, SQL) =
-            inConversation ? ("message_waiting", "message_failed_in") : ("message_queued", "message_failed")
+        let failed: SQL = inConversation ? "message_failed_in" : "message_failed"
         let history: SQL = inConversation ? "history_in" : "history"
         let order: SQL = newestFirst ? "1 DESC" : "1"
         let older: SQL = inConversation ? "message INDEXED BY message_conversation WHERE indexed = 1 AND" : "message NOT INDEXED WHERE"
-        var sql: SQL = """
-            SELECT seq, \(.queued) FROM message INDEXED BY \(queued)
+        let queued: SQL =
+            inConversation
+            ? """
+            SELECT seq, \(.queued) FROM message INDEXED BY message_waiting
             WHERE indexed = 1 AND status = \(.queued) AND \(only)\(place) AND ?2 & \(bit: .queued)
+            """ : QueueIndex.ordered("seq, \(.queued)", "\(place) AND ?2 & \(bit: .queued)")
+        var sql: SQL = """
+            \(queued)
             UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY \(failed)
             WHERE status = \(.failed) AND \(only)\(place) AND ?2 & \(bit: .failed)
             """

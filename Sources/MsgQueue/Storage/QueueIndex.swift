@@ -5,12 +5,22 @@ final class QueueIndex {
 
     init(_ database: Database, _ state: StateRow) { (self.database, self.state) = (database, state) }
 
+    /// The parts of the index `message_ordered`: messages without a start time, and those with one.
+    static let parts: [SQL] = ["(not_before != 0) = 0", "(not_before != 0) = 1"]
+
+    /// Returns the SELECTs of the folded queued messages from that index, to which `ORDER BY seq` is added.
+    static func ordered(_ columns: SQL, _ condition: SQL) -> SQL {
+        SQL(
+            parts.map {
+                "SELECT \(columns) FROM message INDEXED BY message_ordered WHERE indexed = 1 AND status = \(.queued) AND \($0) AND \(condition)"
+            }, " UNION ALL ")
+    }
+
     /// Returns queued messages after a sequence number, in order, with their conversations.
     func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
         let statement = try database.statement(
             """
-            SELECT \(HeadColumn.self)
-            FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1
+            \(Self.ordered("\(HeadColumn.self)", "seq > ?1"))
             UNION ALL SELECT \(HeadColumn.self)
             FROM message NOT INDEXED
             WHERE seq > max(?1, ?3) AND status = \(.queued) ORDER BY seq LIMIT ?2
@@ -19,6 +29,48 @@ final class QueueIndex {
         statement.bind(2, Int64(limit))
         statement.bind(3, state.foldedThrough)
         return try heads(statement)
+    }
+
+    /// Returns the queued messages without a start time after a sequence number, in order.
+    func unscheduled(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, sequence: Int64)] {
+        let statement = try database.statement(
+            """
+            SELECT seq, conversation FROM message INDEXED BY message_ordered
+            WHERE indexed = 1 AND status = \(.queued) AND \(Self.parts[0]) AND seq > ?1
+            UNION ALL SELECT seq, conversation FROM message NOT INDEXED
+            WHERE seq > max(?1, ?3) AND status = \(.queued) AND not_before = 0 ORDER BY seq LIMIT ?2
+            """)
+        statement.bind(1, sequence)
+        statement.bind(2, Int64(limit))
+        statement.bind(3, state.foldedThrough)
+        var rows: [(conversation: Name, sequence: Int64)] = []
+        try statement.forEach { () throws(QueueError) in
+            rows.append((Name(statement.text(1)), statement.int(0)))
+            return true
+        }
+        return rows
+    }
+
+    /// Returns the conversations of the queued messages that are scheduled for a time after `first` and up to `last`, and of the next one;
+    /// nil: there are more than `limit`. `next`: the time of that one; nil: there is none.
+    func scheduled(
+        after first: Int64, through last: Int64, limit: Int
+    ) throws(QueueError) -> (names: Set<Name>?, next: Int64?) {
+        let statement = try database.statement(
+            """
+            SELECT not_before, conversation FROM message INDEXED BY message_deferred
+            WHERE \(Schema.deferredCondition) AND not_before > ?1 ORDER BY not_before LIMIT ?2
+            """)
+        statement.bind(1, first)
+        statement.bind(2, Int64(limit) + 1)
+        var (names, next, due) = (Set<Name>(), Int64?.none, 0)
+        try statement.forEach { () throws(QueueError) in
+            let time = statement.int(0)
+            names.insert(Name(statement.text(1)))
+            if time > last { next = time } else { due += 1 }
+            return next == nil
+        }
+        return due > limit ? (nil, nil) : (names, next)
     }
 
     /// Returns the rows of a statement whose columns are those of `HeadColumn`.
@@ -156,7 +208,7 @@ final class QueueIndex {
         let columns: SQL = "seq, seq IN (SELECT seq FROM in_flight), not_before, start_uptime, expires_at, expiry_uptime, span_boot"
         let statement = try database.statement(
             """
-            SELECT \(columns) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1
+            \(Self.ordered(columns, "seq > ?1"))
             UNION ALL SELECT \(columns) FROM message NOT INDEXED WHERE seq > max(?1, ?3) AND status = \(.queued) ORDER BY seq LIMIT ?2
             """)
         statement.bind(1, sequence)

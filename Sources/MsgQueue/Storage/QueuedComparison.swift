@@ -97,8 +97,7 @@ struct QueuedComparison {
     private mutating func readQueued(_ database: Database, _ limit: Int64) throws(QueueError) -> Int64 {
         let statement = try database.statement(
             """
-            SELECT seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1 AND seq <= ?2
-            ORDER BY seq LIMIT ?3
+            \(QueueIndex.ordered("seq", "seq > ?1 AND seq <= ?2")) ORDER BY seq LIMIT ?3
             """)
         statement.bind(1, queuedCursor)
         statement.bind(2, end)

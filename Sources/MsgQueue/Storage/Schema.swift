@@ -8,7 +8,7 @@ enum Schema {
     static let applicationID: Int64 = 0x6d73_6771
     static let version = Layout.current.version
 
-    /// The statements that create a store: as layout 2 created it, then the upgrades, so that all stores have the same schema.
+    /// The statements that create a store: the tables of layout 2, then the upgrades, so that all stores have the same schema.
     static let statements = tables + historyTables + [priorityIndex] + additionsOf3 + [firstState]
 
     /// The status `sending` is not stored: a message is being sent when it has a row in `in_flight`.
@@ -72,7 +72,7 @@ enum Schema {
         """,
         // Ids given by the host. Other ids contain their sequence number and need no index.
         "CREATE UNIQUE INDEX message_named ON message(id) WHERE named = 1",
-        "CREATE INDEX message_queued ON message(seq) WHERE indexed = 1 AND status = 0",
+        orderedIndex,
         // Queued messages by conversation, so that finding them does not read the history of the conversation.
         "CREATE INDEX message_waiting ON message(conversation, seq) WHERE indexed = 1 AND status = 0",
         "CREATE INDEX message_expiring ON message(expires_at) WHERE expires_at != 0 AND status = 0",
@@ -206,6 +206,15 @@ enum Schema {
         "message_due", "message_time", "message_time_in", "title",
     ]
 
+    // MARK: Layout 4
+
+    /// Queued messages in order, those without a start time apart from the others: many messages that are scheduled for later are no obstacle
+    /// on the way to those that can be sent.
+    private static let orderedIndex = "CREATE INDEX message_ordered ON message((not_before != 0)) WHERE indexed = 1 AND status = 0"
+
+    /// The statements that make layout 4 of layout 3. The index takes the root page of the one that it replaces, as in a new store.
+    static let additionsOf4 = [orderedIndex, "DROP INDEX message_queued"]
+
     /// A store of layout 2 without these tables gets them when it is opened.
     static let historyTables: [String] = [
         // The index of the history, see `HistoryIndex.swift`. A row with status -1: rows of message up to seq are not in it yet.
@@ -249,14 +258,14 @@ enum Schema {
     ]
 
     /// Of the definitions in a new store (`StoreSurvey.schema`). One that has exactly these needs no further examination.
-    static let checksum: UInt64 = 8_195_052_338_402_788_272
+    static let checksum: UInt64 = 7_836_207_789_101_258_896
 
     /// The names of all objects in a store, sorted.
     static let objects = [
         "attempt", "conversation", "conversation_recent", "conversation_time", "failure", "failure_count", "failure_group",
         "failure_group_in", "handed_over", "history", "history_in", "in_flight", "large_body", "message", "message_conversation",
-        "message_deferred", "message_due", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority",
-        "message_queued", "message_replace", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone", "recent_own",
+        "message_deferred", "message_due", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_ordered",
+        "message_priority", "message_replace", "message_time", "message_time_in", "message_waiting", "recent", "recent_gone", "recent_own",
         "state", "title",
     ]
 }

@@ -106,6 +106,8 @@ package final class Store {
 
     // MARK: Transactions
 
+    // Inlined, it would stand in each of the compiled forms of `Transactions.run`.
+    @inline(never)
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()

@@ -121,9 +121,11 @@ package final class StoreCheck {
     /// Collects sequence numbers from the indexes and the other tables. Each is read from both ends. One that has a number twice is damaged,
     /// and may not come to an end.
     private func collectIndexed() {
+        let (ordered, order): (SQL, SQL) =
+            store.layout < Layout.withOrder ? ("message_queued", "seq") : ("message_ordered", "(not_before != 0)")
         for source in [
             "seq FROM message INDEXED BY message_conversation WHERE indexed = 1 ORDER BY conversation",
-            "seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) ORDER BY seq",
+            "seq FROM message INDEXED BY \(ordered) WHERE indexed = 1 AND status = \(.queued) ORDER BY \(order)",
             "seq FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = \(.queued) ORDER BY conversation",
             "seq FROM message INDEXED BY message_failed WHERE status = \(.failed) ORDER BY seq",
             "seq FROM message INDEXED BY message_named WHERE named = 1 ORDER BY id",

@@ -40,7 +40,7 @@ import Testing
     @Test(arguments: [true, false])
     func F2_a_store_of_a_build_before_priorities_gets_their_index(clean: Bool) throws {
         let directory = TemporaryDirectory()
-        try FileBytes.write(try FileBytes.read(UpgradeTests.fixture), to: directory.store)
+        try FileBytes.write(try FileBytes.read(UpgradeTests.fixture(2)), to: directory.store)
         do { try PlainDatabase(directory.store).rows("DROP INDEX message_priority") }
         let reading = try Store(path: directory.store, options: readOnly)
         #expect(try reading.queue.hasPriorities())

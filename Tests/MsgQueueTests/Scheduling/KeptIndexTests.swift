@@ -20,15 +20,18 @@ import Testing
         simulation.preload(["plain"])
         let first = try drain(simulation)
         #expect(simulation.starts == [3_001])
-        let later = simulation.enqueue(["plain", "scheduled 1", "other"])
-        let second = try drain(simulation)
-        #expect(second < first / 5, "\(first), then \(second)")
-        #expect(simulation.starts.suffix(3) == later[...])
+        // The scan has passed over most of them. A conversation with a message that is due is read once.
+        for limit in [first, first / 20] {
+            let later = simulation.enqueue(["plain", "scheduled 1", "other"])
+            let work = try drain(simulation)
+            #expect(work < limit, "\(first), then \(work)")
+            #expect(simulation.starts.suffix(3) == later[...])
+        }
         #expect(simulation.reports.last?.stop == .waiting && simulation.reports.last?.remaining == Int64(scheduled.count))
         // When their time has come, they are sent in their order.
         simulation.advance(3_600_000)
         _ = try drain(simulation)
-        #expect(Set(simulation.starts).count == 3_004)
+        #expect(Set(simulation.starts).count == 3_007)
         #expect(simulation.reports.last?.stop == .empty)
     }
 

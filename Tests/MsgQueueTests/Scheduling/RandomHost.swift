@@ -83,7 +83,12 @@ struct RandomHost {
         let (lanes, backlog) = random.pick([(1, 0), (2, 60), (3, 40), (6, 5), (12, 300), (30, 320), (50, 600), (4, 700)])
         conversations = (0..<lanes).map { Name("c\($0)") }
         let (lanesOfBacklog, choices) = ((0..<backlog).map { _ in random.pick(conversations) }, priorities)
-        simulation.preload(lanesOfBacklog) { $0.priority = ranking.pick(choices) }
+        var scheduling = SeededGenerator(seed &+ 77_000)
+        let (share, now) = (scheduling.pick([0, 0, 10, 60, 95]), simulation.now.wall)
+        simulation.preload(lanesOfBacklog) {
+            $0.priority = ranking.pick(choices)
+            if scheduling.chance(share) { $0.notBefore = now + scheduling.pick([-1_000, 500, 5_000, 60_000, 3_600_000]) }
+        }
     }
 
     /// Runs all steps. Returns the broken promise; nil: none.
@@ -95,6 +100,7 @@ struct RandomHost {
                 simulation.scheduler.lanes.perStep = seed % 4 < 2 ? 2_000 : seed % 4 == 2 ? 1 : 3
                 simulation.scheduler.lanes.reading.chunk = [Scheduler.scanChunk, 1, 3, 20][Int(seed / 4 % 4)]
                 simulation.scheduler.lanes.reading.mostPriorities = [1_024, 1_024, 5][Int(seed / 16 % 3)]
+                simulation.scheduler.lanes.reading.mostScheduled = [256, 1, 5, 20][Int(seed / 3 % 4)]
                 let before = simulation.entries.count
                 let isQuiet = try act()
                 let starts = random.chance(80) ? Int.max : random.int(0...1)

@@ -81,7 +81,7 @@ import Testing
 
     @Test func D4_a_store_of_a_later_version_is_refused_unchanged() throws {
         try make()
-        do { try PlainDatabase(directory.store).rows("PRAGMA user_version = 4") }
+        do { try PlainDatabase(directory.store).rows("PRAGMA user_version = 5") }
         let before = try files()
         #expect(refusal { _ = try MessageQueue(path: directory.store) } == .tooNew)
         #expect(try files() == before)

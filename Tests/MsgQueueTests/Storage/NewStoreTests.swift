@@ -63,7 +63,7 @@ import Testing
         (
             2048 as Int64, true,
             """
-            state 3, message 4, message_named 5, message_queued 6, message_waiting 7, message_expiring 8, message_failed 9, \
+            state 3, message 4, message_named 5, message_ordered 6, message_waiting 7, message_expiring 8, message_failed 9, \
             message_failed_in 10, message_replace 11, message_conversation 12, large_body 13, in_flight 14, attempt 15, conversation 16, \
             conversation_recent 17, recent 18, recent_gone 19, history 20, history_in 21, recent_own 22, message_priority 23, \
             message_time 24, message_time_in 25, conversation_time 26, title 27, failure 28, failure_group 29, failure_group_in 30, \
@@ -73,7 +73,7 @@ import Testing
         (
             2048, false,
             """
-            state 2, message 3, message_named 5, message_queued 6, message_waiting 7, message_expiring 8, message_failed 10, \
+            state 2, message 3, message_named 5, message_ordered 6, message_waiting 7, message_expiring 8, message_failed 10, \
             message_failed_in 12, message_replace 13, message_conversation 14, large_body 15, in_flight 16, attempt 17, conversation 18, \
             conversation_recent 19, recent 20, recent_gone 21, history 23, history_in 24, recent_own 25, message_priority 26, \
             message_time 27, message_time_in 28, conversation_time 29, title 30, failure 32, failure_group 33, failure_group_in 34, \
@@ -83,7 +83,7 @@ import Testing
         (
             4096, false,
             """
-            state 2, message 3, message_named 4, message_queued 5, message_waiting 6, message_expiring 7, message_failed 8, \
+            state 2, message 3, message_named 4, message_ordered 5, message_waiting 6, message_expiring 7, message_failed 8, \
             message_failed_in 10, message_replace 12, message_conversation 13, large_body 14, in_flight 15, attempt 16, conversation 17, \
             conversation_recent 18, recent 19, recent_gone 20, history 21, history_in 22, recent_own 23, message_priority 24, \
             message_time 25, message_time_in 26, conversation_time 27, title 28, failure 29, failure_group 30, failure_group_in 31, \

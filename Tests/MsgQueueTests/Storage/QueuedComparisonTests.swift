@@ -100,7 +100,7 @@ import Testing
         #expect(result.steps > 5)
     }
 
-    @Test(arguments: ["message_queued", "message_waiting"])
+    @Test(arguments: ["message_ordered", "message_waiting"])
     func D10_a_message_missing_in_one_index_is_detected(index: String) throws {
         let bench = try filled(9_000)
         bench.close()

@@ -20,6 +20,7 @@ final class StoreBench {
     /// Makes a store of layout 2 of a closed one without times.
     static let asLayout2 =
         ["message_time", "message_time_in", "conversation_time", "message_deferred", "message_due"].map { "DROP INDEX \($0)" }
+        + ["DROP INDEX message_ordered", "CREATE INDEX message_queued ON message(seq) WHERE indexed = 1 AND status = 0"]
         + ["title", "failure", "failure_count", "handed_over"].map { "DROP TABLE \($0)" }
         + Schema.additionsOf3.filter { $0.hasPrefix("ALTER") }.map { statement in
             let words = statement.split(separator: " ")

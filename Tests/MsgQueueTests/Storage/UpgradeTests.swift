@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Upgrades of a store: from layout 2, of what its first builds lack, and to the next layout, for which these tests have one of their own. The
+/// Upgrades of a store: from layouts 2 and 3, of what the first builds of layout 2 lack, and to the next layout, for which these tests have one of their own. The
 /// power fails during the checkpoint that brings the upgrade from the log into the database.
 @Suite struct UpgradeTests {
     /// The layout that follows the present one.
@@ -17,8 +17,8 @@ import Testing
                 ], objects: ["later", "later_time"])
         ])
 
-    /// `layout2`: a store that a release of layout 2 wrote.
-    enum Kind: CaseIterable, Sendable { case nextLayout, layout2, layout2WithoutTables }
+    /// `layout2`, `layout3`: stores that builds of these layouts wrote.
+    enum Kind: CaseIterable, Sendable { case nextLayout, layout3, layout2, layout2WithoutTables }
 
     private static let missing = ["DROP TABLE history", "DROP TABLE history_in", "DROP TABLE recent_own", "DROP INDEX message_priority"]
 
@@ -38,9 +38,9 @@ import Testing
         init(_ kind: Kind, clean: Bool) throws {
             layout = kind == .nextLayout ? UpgradeTests.next : .current
             bench = try StoreBench()
-            if kind == .nextLayout { try fill() } else { try useFixture(withoutTables: kind == .layout2WithoutTables) }
+            if kind == .nextLayout { try fill() } else { try useFixture(kind) }
             if clean, kind == .nextLayout { try closeCleanly() }
-            if !clean, kind != .nextLayout { try leaveOpen() }
+            if !clean, kind != .nextLayout { try leaveOpen(isOf2: kind != .layout3) }
             before = try applied()
             let upgraded = try Store(path: path, options: Options(), layout)
             upgraded.close(clean: false)
@@ -69,11 +69,11 @@ import Testing
             bench.close(clean: false)
         }
 
-        private func useFixture(withoutTables: Bool) throws {
+        private func useFixture(_ kind: Kind) throws {
             bench.close()
             for name in bench.directory.names { try FileManager.default.removeItem(atPath: bench.directory.file(name)) }
-            try FileBytes.write(try FileBytes.read(UpgradeTests.fixture), to: path)
-            if withoutTables {
+            try FileBytes.write(try FileBytes.read(UpgradeTests.fixture(kind == .layout3 ? 3 : 2)), to: path)
+            if kind == .layout2WithoutTables {
                 let plain = try PlainDatabase(path)
                 for sql in UpgradeTests.missing { try plain.rows(sql) }
             }
@@ -84,10 +84,14 @@ import Testing
         }
 
         /// Marks the store as in use, without a log.
-        private func leaveOpen() throws {
+        private func leaveOpen(isOf2: Bool) throws {
             let plain = try PlainDatabase(path)
             var state = try closedState(of: plain)
             (state.mark, state.totals) = (.open, Counts())
+            guard isOf2 else {
+                try plain.rows(state.update)
+                return
+            }
             // Without the columns that layout 2 does not have.
             let additions = "timed_from, clock_boot, clock_offset, clock_from,\n  clock_through, clock_by,"
             let update = state.update.replacingOccurrences(of: additions, with: "")
@@ -192,9 +196,11 @@ import Testing
         }
     }
 
-    /// A store of layout 2.
-    static let fixture = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("fixtures/layout2.db").path
+    /// A store of an earlier layout.
+    static func fixture(_ layout: Int) -> String {
+        URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("fixtures/layout\(layout).db").path
+    }
 
     fileprivate static var readOnly: Options {
         var options = Options()

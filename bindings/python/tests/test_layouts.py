@@ -1,4 +1,4 @@
-"""A store that a release of layout 2 wrote: it is read, and upgraded when it is opened, with all of its messages."""
+"""Stores that builds of layouts 2 and 3 wrote: they are read, and upgraded when they are opened, with all of their messages."""
 
 from __future__ import annotations
 
@@ -50,22 +50,28 @@ def layout(path: Path) -> int:
         return version
 
 
-def test_D17_a_store_of_layout_2_is_upgraded_with_all_of_its_messages(store: Path, opened: Opener) -> None:
-    shutil.copy(FIXTURES / "layout2.db", store)
-    assert layout(store) == 2
+@pytest.mark.parametrize("earlier", [2, 3])
+def test_D17_a_store_of_an_earlier_layout_is_upgraded_with_all_of_its_messages(
+    store: Path, opened: Opener, earlier: int
+) -> None:
+    shutil.copy(FIXTURES / f"layout{earlier}.db", store)
+    assert layout(store) == earlier
     for _ in range(2):
         queue = opened(mode=Mode.MANUAL, keep_sent_for=None)
         compare(queue)
         queue.close()
-        assert layout(store) == 3
+        assert layout(store) == 4
         report = msgqueue.check(store)
         assert report.whole == len(expected()["messages"])
         assert report.damaged == report.missing == 0
         assert "no damage found" in report.text
 
 
-def test_D17_a_store_of_layout_2_is_read_checked_and_salvaged_as_it_is(store: Path, opened: Opener) -> None:
-    shutil.copy(FIXTURES / "layout2.db", store)
+@pytest.mark.parametrize("earlier", [2, 3])
+def test_D17_a_store_of_an_earlier_layout_is_read_checked_and_salvaged_as_it_is(
+    store: Path, opened: Opener, earlier: int
+) -> None:
+    shutil.copy(FIXTURES / f"layout{earlier}.db", store)
     before = store.read_bytes()
     queue = opened(read_only=True)
     compare(queue)
@@ -82,10 +88,10 @@ def test_D17_a_store_of_layout_2_is_read_checked_and_salvaged_as_it_is(store: Pa
 def test_D17_a_newer_layout_is_refused_untouched(store: Path, opened: Opener) -> None:
     opened().close()
     with closing(sqlite3.connect(store)) as connection:
-        connection.execute("PRAGMA user_version = 4")
+        connection.execute("PRAGMA user_version = 5")
         connection.commit()
     before = store.read_bytes()
     for call in (lambda: opened(), lambda: opened(read_only=True), lambda: msgqueue.check(store)):
-        with pytest.raises(msgqueue.TooNewError, match="layout 4"):
+        with pytest.raises(msgqueue.TooNewError, match="layout 5"):
             call()
     assert store.read_bytes() == before

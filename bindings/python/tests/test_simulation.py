@@ -273,3 +273,47 @@ def test_F1_of_live_messages_the_oldest_is_next_while_the_backlog_is_being_read(
     place = sent.index("m1500")
     assert "first" in sent[place + 1 : place + 4]
     assert len(sent) == 5_001
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_F9_X5_many_scheduled_messages_are_sent_at_their_times(opened: Any, store: Path, mode: Mode) -> None:
+    times: dict[str, datetime] = {}
+    with MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
+        # 1,200 messages of 60 conversations, at times that are not those of their order, and two without a time behind them.
+        for number in range(1200):
+            times[f"m{number}"] = START + timedelta(seconds=3600 + number * 7919 % 3000)
+        queue.enqueue_batch(
+            [
+                Draft(id, conversation=f"c{number % 60}", id=id, not_before=when)
+                for number, (id, when) in enumerate(times.items())
+            ]
+        )
+        queue.enqueue("now", conversation="c1", id="now")
+        queue.enqueue("now", conversation="new", id="now 2")
+    sent: dict[str, datetime] = {}
+
+    def send(delivery: Delivery) -> Outcome:
+        sent[delivery.id] = queue.now
+        return Outcome.sent()
+
+    queue = opened(transport=send, mode=mode, direct=False)
+
+    def pass_time(seconds: float) -> None:
+        queue.advance(seconds)
+        if mode is not Mode.AUTO:
+            queue.drain()
+
+    pass_time(1)
+    assert list(sent) == ["now", "now 2"]
+    queue.delete("m5")
+    queue.enqueue("behind", conversation="c7", id="behind")
+    queue.enqueue("sooner", conversation="c8", id="sooner", not_before=queue.now + timedelta(seconds=60))
+    pass_time(61)
+    assert list(sent)[2:] == ["behind", "sooner"]
+    while queue.counts().queued:
+        assert queue.now < START + timedelta(seconds=7000)
+        pass_time(10)
+    assert set(sent) == set(times) - {"m5"} | {"now", "now 2", "behind", "sooner"}
+    for id, when in times.items():
+        if id != "m5":
+            assert timedelta(0) <= sent[id] - when <= timedelta(seconds=0 if mode is Mode.AUTO else 10), id

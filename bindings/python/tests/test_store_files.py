@@ -293,11 +293,11 @@ def test_D10_an_incomplete_index_of_a_large_store_is_rebuilt(store: Path) -> Non
         queue.enqueue_batch([Draft("x" * 800, conversation=f"c{number % 20}") for number in range(count)])
     assert store.stat().st_size > 2 << 20
     with closing(sqlite3.connect(store)) as plain:
-        sql = plain.execute("SELECT sql FROM sqlite_schema WHERE name = 'message_queued'").fetchone()[0]
-        plain.execute("DROP INDEX message_queued")
+        sql = plain.execute("SELECT sql FROM sqlite_schema WHERE name = 'message_ordered'").fetchone()[0]
+        plain.execute("DROP INDEX message_ordered")
         plain.execute(f"{sql} AND seq % 2 = 0")
         plain.execute("PRAGMA writable_schema = ON")
-        plain.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'message_queued'", [sql])
+        plain.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'message_ordered'", [sql])
         plain.commit()
     events = Events()
     with opened(store, on_event=events) as queue:

@@ -1,0 +1,136 @@
+import Testing
+
+@testable import MsgQueue
+
+/// F9: messages that are scheduled for later are no obstacle on the way to those that can be sent. The scan leaves them out, and finds them
+/// when their time has come.
+@Suite struct ManyScheduledTests {
+    private static let hour: Int64 = 3_600_000
+
+    /// Runs what is due, for so long.
+    private func pass(_ milliseconds: Int64, _ simulation: Simulation, step: Int64 = 1_000) throws {
+        for _ in 0..<milliseconds / step {
+            simulation.advance(step)
+            try simulation.run()
+        }
+    }
+
+    /// `scheduled` messages for the next hour, in `lanes` conversations, then some that can be sent.
+    private func filled(
+        _ mode: Mode, _ scheduled: Int = 3_000, lanes: Int = 300
+    ) throws -> Simulation {
+        let simulation = try Simulation(mode, direct: false)
+        simulation.goOffline()
+        let due = simulation.now.wall + Self.hour
+        var number: Int64 = 0
+        simulation.preload((0..<scheduled).map { Name("scheduled \($0 % lanes)") }) {
+            number += 1
+            $0.notBefore = due + number * 7 % 600 * 1_000
+        }
+        simulation.preload(["plain", "scheduled 1", "other"])
+        return simulation
+    }
+
+    /// Goes online, drains, and returns the work of SQLite.
+    private func drain(_ simulation: Simulation, _ mode: Mode) throws -> Int {
+        try DatabaseWork.count(simulation.context.store) {
+            simulation.goOnline()
+            simulation.advance(5_000)
+            try simulation.run()
+            if mode != .auto { simulation.drain() }
+            try simulation.run()
+        }
+    }
+
+    /// In mode ask the count of the prompt reads them, once.
+    @Test(arguments: [Mode.auto, .manual]) func F9_a_drain_does_not_read_the_messages_that_are_scheduled_for_later(mode: Mode) throws {
+        var work: [Int] = []
+        for count in [1_000, 4_000] {
+            let simulation = try filled(mode, count, lanes: count / 10)
+            work.append(try drain(simulation, mode))
+            #expect(simulation.starts == [1, 2, 3].map { Int64(count + $0) })
+            if mode != .auto { #expect(simulation.reports.last?.stop == .waiting && simulation.reports.last?.remaining == Int64(count)) }
+        }
+        #expect(work[1] < work[0] * 11 / 10, "\(work)")
+    }
+
+    @Test func F9_X5_messages_that_were_left_out_are_sent_at_their_time() throws {
+        let simulation = try filled(.auto)
+        _ = try drain(simulation, .auto)
+        #expect(try simulation.engine.state().reason == .scheduled)
+        // Some of those that were left out are changed, and others enqueued behind them.
+        #expect(simulation.delete(17) == nil)
+        #expect(simulation.sendNow(18) == nil)
+        try simulation.run()
+        let added = simulation.enqueue(["scheduled 5", "new"])
+        try simulation.run()
+        #expect(simulation.starts.suffix(3) == [18] + added)
+        try pass(Self.hour + 700_000, simulation, step: 10_000)
+        #expect(simulation.starts.count == 3_000 - 1 + 3 + 2 && Set(simulation.starts).count == simulation.starts.count)
+        #expect(simulation.context.store.counts.totals.queued == 0)
+    }
+
+    @Test(arguments: Mode.allCases) func F9_many_messages_that_are_due_at_once_are_sent_in_order(mode: Mode) throws {
+        let simulation = try Simulation(mode, direct: false)
+        simulation.goOffline()
+        let due = simulation.now.wall + Self.hour
+        simulation.preload((0..<3_000).map { Name("c\($0 % 300)") }) { $0.notBefore = due }
+        _ = try drain(simulation, mode)
+        #expect(simulation.starts.isEmpty)
+        try pass(Self.hour, simulation, step: 60_000)
+        if mode != .auto { simulation.drain() }
+        try simulation.run()
+        #expect(simulation.starts == Array(1...3_000))
+    }
+
+    @Test func F9_a_drain_is_reported_as_paused_only_if_all_that_is_left_is_paused() throws {
+        for isElsewhere in [false, true] {
+            let simulation = try filled(.manual, lanes: 1)
+            if isElsewhere { simulation.preload(["elsewhere"]) { $0.notBefore = simulation.now.wall + Self.hour } }
+            simulation.pause("scheduled 0")
+            _ = try drain(simulation, .manual)
+            #expect(simulation.reports.last?.stop == (isElsewhere ? .waiting : .paused))
+        }
+        // Paused after they were left out.
+        let simulation = try filled(.manual, lanes: 1)
+        _ = try drain(simulation, .manual)
+        #expect(simulation.reports.last?.stop == .waiting)
+        simulation.pause("scheduled 0")
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.reports.last?.stop == .paused)
+    }
+
+    @Test(arguments: [Self.hour, -Self.hour]) func F9_X5_a_step_of_the_clock_changes_when_messages_that_were_left_out_are_due(step: Int64) throws {
+        let simulation = try filled(.auto)
+        _ = try drain(simulation, .auto)
+        let sent = simulation.starts.count
+        simulation.jumpWallClock(step + (step > 0 ? 700_000 : 0), isReported: true)
+        try simulation.run()
+        if step > 0 {
+            #expect(simulation.starts.count == 3_003)
+        } else {
+            try pass(Self.hour + 700_000, simulation, step: 60_000)
+            #expect(simulation.starts.count == sent)
+            try pass(Self.hour, simulation, step: 60_000)
+            #expect(simulation.starts.count == 3_003)
+        }
+    }
+
+    @Test func F9_a_message_that_is_scheduled_anew_is_sent_at_its_new_time() throws {
+        let simulation = try filled(.auto, 600, lanes: 60)
+        _ = try drain(simulation, .auto)
+        // Before and after the others, and one without a time.
+        let wall = simulation.now.wall
+        let added = simulation.enqueue(["scheduled 7", "scheduled 8"]) { $0.notBefore = wall + 60_000 }
+        try pass(59_000, simulation)
+        #expect(simulation.starts.count == 3)
+        try pass(2_000, simulation)
+        #expect(simulation.starts.suffix(2) == added[...])
+        simulation.restart()
+        simulation.goOnline()
+        try pass(Self.hour + 700_000, simulation, step: 30_000)
+        #expect(simulation.context.store.counts.totals.queued == 0)
+        #expect(Set(simulation.starts).count == 605)
+    }
+}
