@@ -27,7 +27,7 @@ import Testing
             simulation.setConnectivity(.offline, at: .seconds(90))
             simulation.setConnectivity(.online, at: .seconds(150))
             simulation.crash(at: .write(simulation.report.writes + seed))
-            try simulation.run(until: .seconds(86_400))
+            try simulation.run(until: .seconds(10_800))
 
             let report = simulation.report
             if !report.lost.isEmpty { problems.append("seed \(seed): lost \(report.lost)") }

@@ -1,10 +1,13 @@
+import Glibc
 import Testing
 
 @testable import MsgQueue
 
 /// X1: `explain` agrees with what the scheduler does next.
 @Suite struct ExplainTests {
-    @Test(arguments: 1...150 as ClosedRange<UInt64>)
+    private static let seeds: ClosedRange<UInt64> = 1...(getenv("MSGQ_SOAK") == nil ? 60 : 300)
+
+    @Test(arguments: seeds)
     func X1_explain_agrees_with_what_happens_next(seed: UInt64) throws {
         var random = SeededGenerator(seed &+ 7_000)
         var options = Options()
