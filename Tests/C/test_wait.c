@@ -674,10 +674,11 @@ TEST(M14_X7_a_wait_of_a_polled_queue_without_threads_ends_at_its_time) {
   stub_begin(&stub, MSGQ_VERDICT_PENDING);
   stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
+  const int64_t time = check_times(60, 1000); /* in which the attempt begins */
   int64_t start = steady_ms();
-  struct outcome outcome = wait_for(&scene, "a", 60);
+  struct outcome outcome = wait_for(&scene, "a", time);
   CHECK(outcome.result == MSGQ_TIMEOUT && outcome.status == MSGQ_STATUS_SENDING);
-  CHECK(steady_ms() - start >= 60 && steady_ms() - start < check_timeout_ms());
+  CHECK(steady_ms() - start >= time && steady_ms() - start < check_timeout_ms());
   msgq_outcome sent = outcome_of(MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_complete(scene.queue, atomic_load(&stub.token), &sent));
   check_outcome(&scene, "a", MSGQ_STATUS_SENT, MSGQ_REASON_NONE);
