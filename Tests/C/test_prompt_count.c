@@ -297,7 +297,7 @@ TEST(Q22_a_million_messages_are_counted) {
   struct post post;
   static msgq_draft drafts[batch];
   int64_t later = wall_ms() + 3600000;
-  int count = check_times(total, 30000);
+  int count = check_times(total, batch);
   begin(&post);
   post_open(&post);
   for (int first = 0; first < count; first += batch) {
