@@ -1,4 +1,4 @@
-"""Stores that builds of layouts 2 and 3 wrote: they are read, and upgraded when they are opened, with all of their messages."""
+"""Stores that builds of layouts 2 and 3 wrote: they are read, and upgraded when they are opened, with all messages."""
 
 from __future__ import annotations
 

@@ -278,25 +278,25 @@ def test_F1_of_live_messages_the_oldest_is_next_while_the_backlog_is_being_read(
 @pytest.mark.parametrize("mode", list(Mode))
 def test_F9_X5_many_scheduled_messages_are_sent_at_their_times(opened: Any, store: Path, mode: Mode) -> None:
     times: dict[str, datetime] = {}
-    with MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
-        # 1,200 messages of 60 conversations, at times that are not those of their order, and two without a time behind them.
+    with MessageQueue(store, mode=Mode.MANUAL, direct=False) as first:
+        # 1,200 messages of 60 conversations, not in the order of their times, and two without a time behind them.
         for number in range(1200):
             times[f"m{number}"] = START + timedelta(seconds=3600 + number * 7919 % 3000)
-        queue.enqueue_batch(
+        first.enqueue_batch(
             [
                 Draft(id, conversation=f"c{number % 60}", id=id, not_before=when)
                 for number, (id, when) in enumerate(times.items())
             ]
         )
-        queue.enqueue("now", conversation="c1", id="now")
-        queue.enqueue("now", conversation="new", id="now 2")
+        first.enqueue("now", conversation="c1", id="now")
+        first.enqueue("now", conversation="new", id="now 2")
     sent: dict[str, datetime] = {}
 
     def send(delivery: Delivery) -> Outcome:
         sent[delivery.id] = queue.now
         return Outcome.sent()
 
-    queue = opened(transport=send, mode=mode, direct=False)
+    queue: SimulatedQueue = opened(transport=send, mode=mode, direct=False)
 
     def pass_time(seconds: float) -> None:
         queue.advance(seconds)
