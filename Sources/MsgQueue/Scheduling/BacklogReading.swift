@@ -37,8 +37,8 @@ package struct BacklogReading {
         case met(Int)
         /// The scan reads them, however many it meets.
         case read
-        /// They are left out, except those with a time up to `through` (milliseconds since 1970), and the next one. `next`: its time; nil: there
-        /// is none. `isExhausted`: all others have been found.
+        /// They are left out, except those with a time up to `through` (milliseconds since 1970). `next`: the next time; nil: there is none.
+        /// `isExhausted`: all others have been found.
         case leftOut(through: Int64, next: Int64?, isExhausted: Bool)
     }
 
@@ -131,6 +131,16 @@ package struct BacklogReading {
     mutating func foundScheduled(through time: Int64, next: Int64?) {
         guard case .leftOut(_, _, let isExhausted) = scheduled else { return }
         scheduled = .leftOut(through: time, next: next, isExhausted: isExhausted)
+    }
+
+    /// Whether an enqueued message is found later although it is behind all others: by the scan, which goes on, or at its time.
+    mutating func finds(_ head: Head) -> Bool {
+        guard case .leftOut(let through, let next, _) = scheduled, leavesOut else { return true }
+        if head.notBefore == 0 {
+            scheduled = .leftOut(through: through, next: next, isExhausted: false)
+            return true
+        }
+        return next.map { head.notBefore > max($0, through) } ?? false
     }
 
     /// The next scheduled message may have changed or be gone.

@@ -75,7 +75,7 @@ package enum Step: Equatable, Sendable {
     /// Find the queued messages without a start time after this sequence, in order, then call `foundUnscheduled`.
     case findUnscheduled(after: Int64, limit: Int)
     /// Find the conversations of the queued messages that are scheduled for a time after the first and up to the second one (milliseconds since
-    /// 1970), of which there are at most `limit`, and of the next one, then call `foundScheduled`.
+    /// 1970), of which there are at most `limit`, and the next one, then call `foundScheduled`.
     case findScheduled(after: Int64, through: Int64, limit: Int)
     /// Read queued messages of the conversation after this sequence, then call `loaded`.
     case load(conversation: Name, after: Int64, limit: Int)

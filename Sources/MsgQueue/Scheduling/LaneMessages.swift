@@ -58,13 +58,13 @@ extension LaneIndex {
         if gate.options.mode != .auto, gate.drains.session == nil, reading.hasBegun, count > Self.keptLanes { dropUnlessKept(gate, now) }
         guard goesDirect || reading.isComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
-            var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || reading.leavesOut
-            isMissed = isMissed || comesBeforeScan(head, gate, now)
+            var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || comesBeforeScan(head, gate, now)
             if let place = byName.index(forKey: conversation) {
                 // Later messages must not overtake it.
                 byName[place].isDirectRangeOpen = false
-                isMissed = isMissed || !byName[place].more
+                isMissed = isMissed || !byName[place].more && !reading.leavesOut
             }
+            if !reading.finds(head) { isMissed = true }
             if isMissed { markUnread(conversation, gate, now) }
             return
         }
@@ -215,12 +215,16 @@ extension LaneIndex {
         if complete { reading.foundAll() }
     }
 
-    /// Takes the conversations of the messages scheduled for a time up to `through`, and of the next one; nil: there are too many.
-    mutating func foundScheduled(_ names: Set<Name>?, through: Int64, next: Int64?, _ gate: Gate, _ now: Moment) {
+    /// Takes the conversations of the messages scheduled for a time up to `through`; nil: there are too many.
+    mutating func foundScheduled(
+        _ names: Set<Name>?, through: Int64, next: (time: Int64, conversation: Name)?, _ gate: Gate, _ now: Moment
+    ) {
         reads += 1
         guard let names else { return reading.readScheduled() }
-        reading.foundScheduled(through: through, next: next)
+        reading.foundScheduled(through: through, next: next?.time)
         for name in names { markUnread(name, gate, now) }
+        // In mode auto the state of the queue says when the next message is due (`QueueReasons.soonestMessage`).
+        if gate.options.mode == .auto, let next { markUnread(next.conversation, gate, now) }
     }
 
     /// Takes the queued messages after those that were scanned, in order. `complete`: there are no more.

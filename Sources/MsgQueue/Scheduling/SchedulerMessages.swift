@@ -113,9 +113,11 @@ extension Scheduler {
         lanes.foundUnscheduled(rows, complete: complete, gate, now)
     }
 
-    /// Takes the conversations of the messages scheduled for a time up to `through`, and of the next one; nil: there are more than were to be
-    /// found. `next`: the time of that one.
-    package mutating func foundScheduled(_ names: Set<Name>?, through: Int64, next: Int64?, _ now: Moment) {
+    /// Takes the conversations of the messages scheduled for a time up to `through`; nil: there are more than were to be found. `next`: the
+    /// next one; nil: there is none.
+    package mutating func foundScheduled(
+        _ names: Set<Name>?, through: Int64, next: (time: Int64, conversation: Name)?, _ now: Moment
+    ) {
         lanes.foundScheduled(names, through: through, next: next, gate, now)
     }
 

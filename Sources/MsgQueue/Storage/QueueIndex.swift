@@ -51,11 +51,11 @@ final class QueueIndex {
         return rows
     }
 
-    /// Returns the conversations of the queued messages that are scheduled for a time after `first` and up to `last`, and of the next one;
-    /// nil: there are more than `limit`. `next`: the time of that one; nil: there is none.
+    /// Returns the conversations of the queued messages that are scheduled for a time after `first` and up to `last`; nil: there are more
+    /// than `limit`. `next`: the next one; nil: there is none.
     func scheduled(
         after first: Int64, through last: Int64, limit: Int
-    ) throws(QueueError) -> (names: Set<Name>?, next: Int64?) {
+    ) throws(QueueError) -> (names: Set<Name>?, next: (time: Int64, conversation: Name)?) {
         let statement = try database.statement(
             """
             SELECT not_before, conversation FROM message INDEXED BY message_deferred
@@ -63,11 +63,11 @@ final class QueueIndex {
             """)
         statement.bind(1, first)
         statement.bind(2, Int64(limit) + 1)
-        var (names, next, due) = (Set<Name>(), Int64?.none, 0)
+        var (names, due) = (Set<Name>(), 0)
+        var next: (time: Int64, conversation: Name)?
         try statement.forEach { () throws(QueueError) in
-            let time = statement.int(0)
-            names.insert(Name(statement.text(1)))
-            if time > last { next = time } else { due += 1 }
+            let (time, conversation) = (statement.int(0), Name(statement.text(1)))
+            if time > last { next = (time, conversation) } else { (due, _) = (due + 1, names.insert(conversation)) }
             return next == nil
         }
         return due > limit ? (nil, nil) : (names, next)
