@@ -246,8 +246,10 @@ package struct LaneIndex {
             unread.removeLast()
             byName[name]?.awaitsRead = false
         }
-        // Whether all that is queued is held depends on the messages that would be left out.
-        if sendsBacklog, !gate.pauses.conversations.isEmpty || !gate.blocks.isEmpty { reading.readScheduled() }
+        // Whether all that is queued is held, and whether enough can start for a batch, depends on the messages that would be left out.
+        if sendsBacklog, !gate.pauses.conversations.isEmpty || !gate.blocks.isEmpty || gate.flights.limits.map({ $0.linger > 0 }) ?? false {
+            reading.readScheduled()
+        }
         return sendsBacklog ? reading.next(now) : nil
     }
 

@@ -148,6 +148,25 @@ import Testing
         }
     }
 
+    @Test func F9_B1_a_batch_waits_for_more_messages_beside_scheduled_ones() throws {
+        for count in [100, 600] {
+            var limits = BatchLimits()
+            (limits.maxMessages, limits.linger) = (20, 10_000)
+            let simulation = try Simulation(Simulation.options(.auto, true, .automatic, 1) { _ in }, batches: limits)
+            let due = simulation.now.wall + Self.hour
+            simulation.preload((0..<count).map { Name("c\($0 % 3)") }) { $0.notBefore = due }
+            simulation.goOnline()
+            try pass(5_000, simulation)
+            for conversation in ["c0", "c0", "c1"] as [Name] {
+                simulation.enqueue(conversation)
+                try pass(2_000, simulation)
+            }
+            #expect(simulation.starts.isEmpty, "\(count)")
+            try pass(5_000, simulation)
+            #expect(simulation.starts.count == 3, "\(count)")
+        }
+    }
+
     @Test func F9_a_message_that_is_scheduled_anew_is_sent_at_its_new_time() throws {
         let simulation = try filled(.auto, 600, lanes: 60)
         _ = try drain(simulation, .auto)
