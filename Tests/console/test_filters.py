@@ -250,12 +250,15 @@ def test_I9_the_headline_says_what_is_true_of_the_whole(opened: Opener, show: Sh
     queue.enqueue("late", conversation="cem")
     queue.set_transport(lambda _: Outcome.http(503))
     queue.drain()
+    # The page reads a title when it first shows the conversation.
+    first = queue.enqueue("text", conversation="4711")
+    queue.set_title("4711", "Müller & Söhne")
+    queue.delete(first)
     page = show(queue)
     headline = ".view-title .reason"
     page.see(headline, "1 message is retried in 2 h.")
     for number in range(9):
         queue.enqueue(f"text {number}", conversation="4711")
-    queue.set_title("4711", "Müller & Söhne")
     queue.pause("4711")
     page.see(headline, "9 messages are paused in Müller & Söhne. 1 is retried in 2 h.")
     start = datetime.now(timezone.utc) + timedelta(hours=3)
