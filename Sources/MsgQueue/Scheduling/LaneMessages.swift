@@ -58,14 +58,14 @@ extension LaneIndex {
         if gate.options.mode != .auto, gate.drains.session == nil, reading.hasBegun, count > Self.keptLanes { dropUnlessKept(gate, now) }
         guard goesDirect || reading.isComplete || isFirst else {
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
+            let isFound = reading.finds(head)
             var isMissed = gate.drains.session?.conversation == conversation || reading.isSurveying || comesBeforeScan(head, gate, now)
             if let place = byName.index(forKey: conversation) {
                 // Later messages must not overtake it.
                 byName[place].isDirectRangeOpen = false
                 isMissed = isMissed || !byName[place].more && !reading.leavesOut
             }
-            if !reading.finds(head) { isMissed = true }
-            if isMissed { markUnread(conversation, gate, now) }
+            if isMissed || !isFound { markUnread(conversation, gate, now) }
             return
         }
         var lane = byName[conversation] ?? Lane()
