@@ -1,7 +1,7 @@
 /// The scheduler's index of one conversation: its first queued messages, and whether the store has more.
 ///
-/// Invariant: every queued message up to `last` is in `upcoming`, in `deferred` or in flight. If the store may have one after `last`,
-/// `more` is true.
+/// Invariant: every queued message up to `last` is in `upcoming`, in `deferred` or in flight. If the store may have one after `last` that
+/// `BacklogReading` does not find later, `more` is true.
 struct Lane {
     /// The maximum length of `upcoming`; further messages stay in the store.
     static let window = 16
