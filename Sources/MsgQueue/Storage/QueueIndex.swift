@@ -8,8 +8,8 @@ final class QueueIndex {
     /// The parts of the index `message_ordered`: messages without a start time, and those with one.
     static let parts: [SQL] = ["(not_before != 0) = 0", "(not_before != 0) = 1"]
 
-    /// Returns the SELECTs of the folded queued messages from that index, to which `ORDER BY seq` is added.
-    static func ordered(_ columns: SQL, _ condition: SQL) -> SQL {
+    /// Returns the SELECTs of the folded queued messages from that index, or from some of its parts, to which `ORDER BY seq` is added.
+    static func ordered(_ columns: SQL, _ condition: SQL, _ parts: [SQL] = parts) -> SQL {
         SQL(
             parts.map {
                 "SELECT \(columns) FROM message INDEXED BY message_ordered WHERE indexed = 1 AND status = \(.queued) AND \($0) AND \(condition)"
@@ -35,8 +35,7 @@ final class QueueIndex {
     func unscheduled(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, sequence: Int64)] {
         let statement = try database.statement(
             """
-            SELECT seq, conversation FROM message INDEXED BY message_ordered
-            WHERE indexed = 1 AND status = \(.queued) AND \(Self.parts[0]) AND seq > ?1
+            \(Self.ordered("seq, conversation", "seq > ?1", [Self.parts[0]]))
             UNION ALL SELECT seq, conversation FROM message NOT INDEXED
             WHERE seq > max(?1, ?3) AND status = \(.queued) AND not_before = 0 ORDER BY seq LIMIT ?2
             """)
