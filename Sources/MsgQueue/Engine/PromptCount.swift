@@ -59,8 +59,6 @@ final class PromptCount {
         var reach = DrainForecast.Reach()
     }
 
-    /// The length of a step in nanoseconds.
-    private static let stepTime: Int64 = 1_000_000
     /// The longest time between two steps, in milliseconds.
     private static let longestPause: Int64 = 1_000
     /// The number of messages that one read returns, and the most that are searched for the oldest one.
@@ -87,15 +85,14 @@ final class PromptCount {
                 prompt(Found(), Work(version: version, sums: store.unsentSums.discarded), 0), version,
                 changesAt: context.core.scheduler.gate.receiverHold(now), now)
         }
-        let start = Ports.nanoseconds()
-        func isTimeLeft() -> Bool { Ports.nanoseconds() &- start < Self.stepTime }
+        var time = PromptCountTime()
         if let work, isOutdated(work, now) { self.work = nil }
-        if work == nil, try readSums(now, while: isTimeLeft) { work = try begin(now) }
+        if work == nil, try readSums(now, &time) { work = try begin(now) }
         guard var work else { return nil }
         self.work = nil
         (work.steps, work.steppedAt) = (work.steps + 1, now.mono)
-        while !isDone(work), isTimeLeft() { try advance(&work, now) }
-        work.duration += Int64(clamping: Ports.nanoseconds() &- start)
+        while !isDone(work), time.allowsPart() { try advance(&work, now) }
+        work.duration += Int64(clamping: Ports.nanoseconds() &- time.start)
         guard isDone(work) else {
             self.work = work
             return nil
@@ -125,12 +122,12 @@ final class PromptCount {
 
     /// Reads the sums, so that the first count need not. Returns false until they are complete.
     func prepare(_ now: Moment) throws(QueueError) -> Bool {
-        let start = Ports.nanoseconds()
-        return try readSums(now) { Ports.nanoseconds() &- start < Self.stepTime }
+        var time = PromptCountTime()
+        return try readSums(now, &time)
     }
 
-    private func readSums(_ now: Moment, while isTimeLeft: () -> Bool) throws(QueueError) -> Bool {
-        repeat { if try store.unsentSums.read(at: now.wall) { return true } } while isTimeLeft()
+    private func readSums(_ now: Moment, _ time: inout PromptCountTime) throws(QueueError) -> Bool {
+        while time.allowsPart() { if try store.unsentSums.read(at: now.wall) { return true } }
         return false
     }
 

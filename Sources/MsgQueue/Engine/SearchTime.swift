@@ -26,3 +26,21 @@ struct SearchTime {
         return allows(&reads, least: Self.readsPerPart, now)
     }
 }
+
+/// How much one step of the count of the prompt may do.
+struct PromptCountTime {
+    /// In nanoseconds.
+    private static let longest: Int64 = 1_000_000
+    /// So many parts are done in any case: a step counts a short queue completely, even if its thread is interrupted meanwhile.
+    private static let leastParts = 8
+
+    let start = Ports.nanoseconds()
+    private var parts = 0
+
+    /// Counts a part if the step may do it.
+    mutating func allowsPart() -> Bool {
+        guard parts < Self.leastParts || Ports.nanoseconds() &- start < Self.longest else { return false }
+        parts += 1
+        return true
+    }
+}
