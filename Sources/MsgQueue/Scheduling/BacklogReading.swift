@@ -29,17 +29,20 @@ package struct BacklogReading {
     private var surveyedThrough: Name?
     /// The store has no queued message that was not read.
     package var isComplete = false
-    private var scheduled = Scheduled.met(0)
+    /// How many messages scheduled for later the scan has met.
+    private var metScheduled = 0
+    /// The scan reads them, however many it meets.
+    private var readsScheduled = false
+    /// The scan leaves them out; nil: it does not.
+    private var leftOut: LeftOut?
 
-    /// The messages that are scheduled for later.
-    private enum Scheduled {
-        /// The scan reads them. It has met so many.
-        case met(Int)
-        /// The scan reads them, however many it meets.
-        case read
-        /// They are left out, except those with a time up to `through` (milliseconds since 1970). `next`: the next time; nil: there is none.
-        /// `isExhausted`: all others have been found.
-        case leftOut(through: Int64, next: Int64?, isExhausted: Bool)
+    private struct LeftOut {
+        /// Those with a time up to this one are in the index (milliseconds since 1970).
+        var through: Int64 = 0
+        /// The next time, or an earlier one; nil: there is none.
+        var next: Int64? = 0
+        /// All messages without a start time have been found.
+        var isExhausted = false
     }
 
     init(byExpiry: Bool) { (self.byExpiry, isRanked, surveys) = (byExpiry, byExpiry, byExpiry) }
@@ -51,10 +54,10 @@ package struct BacklogReading {
     var hasBegun: Bool { isComplete || surveyedThrough != nil || scannedThrough > 0 || knowsPriorities }
 
     /// The messages before a place that the scan has passed may be unread.
-    var leavesOut: Bool { if case .leftOut = scheduled { !isComplete } else { false } }
+    var leavesOut: Bool { leftOut != nil && !isComplete }
 
     /// The scan finds nothing more.
-    var isAtEnd: Bool { if case .leftOut(_, _, true) = scheduled { true } else { isComplete } }
+    var isAtEnd: Bool { isComplete || leftOut?.isExhausted == true }
 
     /// Whether the scan has passed this place, or has ended.
     func hasPassed(_ sequence: Int64) -> Bool { isAtEnd || sequence <= scannedThrough }
@@ -67,8 +70,8 @@ package struct BacklogReading {
         guard !isComplete else { return nil }
         if surveys { return .survey(after: surveyedThrough, limit: chunk) }
         if isRanked, !knowsPriorities { return .findPriorities(limit: mostPriorities) }
-        guard case .leftOut(let through, let next?, _) = scheduled, next <= now.wall.addingClamped(Self.foundBefore) else { return nil }
-        return .findScheduled(after: through, through: now.wall.addingClamped(Self.readBefore), limit: 4 * mostScheduled)
+        guard let leftOut, let next = leftOut.next, next <= now.wall.addingClamped(Self.foundBefore) else { return nil }
+        return .findScheduled(after: leftOut.through, through: now.wall.addingClamped(Self.readBefore), limit: 4 * mostScheduled)
     }
 
     /// The next step of the scan. Messages up to `cleared` count as gone.
@@ -79,7 +82,7 @@ package struct BacklogReading {
 
     /// When the next scheduled message must be found that was left out (monotonic); nil: none was.
     func wakeTime(_ now: Moment) -> Int64? {
-        guard leavesOut, case .leftOut(_, let next?, _) = scheduled else { return nil }
+        guard leavesOut, let next = leftOut?.next else { return nil }
         let wait = next.subtractingClamped(Self.foundBefore).subtractingClamped(now.wall)
         return now.mono.addingClamped(min(wait, Scheduler.longestSleep))
     }
@@ -103,7 +106,8 @@ package struct BacklogReading {
     /// Reads everything again.
     mutating func restart() {
         (scannedThrough, surveyedThrough, isComplete) = (0, nil, false)
-        (surveys, knowsPriorities, scheduled) = (byExpiry, false, .met(0))
+        (surveys, knowsPriorities) = (byExpiry, false)
+        (metScheduled, readsScheduled, leftOut) = (0, false, nil)
     }
 
     /// From now on the conversations are found one after another.
@@ -123,41 +127,36 @@ package struct BacklogReading {
 
     /// Notes messages scheduled for later that the scan has read.
     mutating func met(scheduled count: Int) {
-        guard case .met(let before) = scheduled else { return }
-        scheduled = before + count < mostScheduled ? .met(before + count) : .leftOut(through: 0, next: 0, isExhausted: false)
+        guard leftOut == nil, !readsScheduled else { return }
+        metScheduled += count
+        if metScheduled >= mostScheduled { leftOut = LeftOut() }
     }
 
     /// Scheduled messages are in the index up to this time. `next`: the time of the next one; nil: there is none.
     mutating func foundScheduled(through time: Int64, next: Int64?) {
-        guard case .leftOut(_, _, let isExhausted) = scheduled else { return }
-        scheduled = .leftOut(through: time, next: next, isExhausted: isExhausted)
+        leftOut?.through = time
+        leftOut?.next = next
     }
 
     /// Whether an enqueued message is found later although it is behind all others: by the scan, which goes on, or at its time.
     mutating func finds(_ head: Head) -> Bool {
-        guard case .leftOut(let through, let next, _) = scheduled, leavesOut else { return true }
+        guard leavesOut, let leftOut else { return true }
         if head.notBefore == 0 {
-            scheduled = .leftOut(through: through, next: next, isExhausted: false)
+            self.leftOut?.isExhausted = false
             return true
         }
-        return next.map { head.notBefore > max($0, through) } ?? false
+        return leftOut.next.map { head.notBefore > max($0, leftOut.through) } ?? false
     }
 
     /// The next scheduled message may have changed or be gone.
-    mutating func searchScheduled() {
-        guard case .leftOut(let through, _, let isExhausted) = scheduled else { return }
-        scheduled = .leftOut(through: through, next: 0, isExhausted: isExhausted)
-    }
+    mutating func searchScheduled() { leftOut?.next = 0 }
 
     /// All messages without a start time have been found.
-    mutating func foundAll() {
-        guard case .leftOut(let through, let next, _) = scheduled else { return }
-        scheduled = .leftOut(through: through, next: next, isExhausted: true)
-    }
+    mutating func foundAll() { leftOut?.isExhausted = true }
 
     /// Reads the scheduled messages that were left out as well.
     mutating func readScheduled() {
         guard leavesOut else { return }
-        (scannedThrough, scheduled) = (0, .read)
+        (scannedThrough, leftOut, readsScheduled) = (0, nil, true)
     }
 }
