@@ -49,6 +49,47 @@ TEST(X7_callbacks_run_on_the_thread_that_polls) {
   scene_end(&scene);
 }
 
+struct drainer {
+  msgq_queue *queue;
+  atomic_bool has_ended;
+};
+
+static void *drain_whole(void *context) {
+  struct drainer *drainer = context;
+  CHECK_RESULT(MSGQ_OK, msgq_drain(drainer->queue, NULL, NULL));
+  atomic_store(&drainer->has_ended, true);
+  return NULL;
+}
+
+/* The thread that drains needs the engine's lock, and wakes up more slowly than a caller asks again. */
+TEST(F9_X7_a_caller_that_asks_for_the_state_in_a_loop_does_not_stop_a_drain) {
+  for (int polled = 0; polled < 2; polled++) {
+    struct scene scene;
+    struct stub stub;
+    scene_begin(&scene);
+    stub_begin(&stub, MSGQ_VERDICT_SENT);
+    if (polled) scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+    scene.options.mode = MSGQ_MODE_MANUAL;
+    scene.options.direct = false;
+    stub_open(&stub, &scene);
+    char id[16];
+    for (int number = 0; number < 100; number++) {
+      snprintf(id, sizeof id, "m%d", number);
+      put(&scene, id, "ana", "hello");
+    }
+    struct drainer drainer = { .queue = scene.queue };
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, drain_whole, &drainer) == 0);
+    int64_t end = steady_ms() + check_timeout_ms();
+    msgq_state state = MSGQ_STATE_INIT;
+    while (!atomic_load(&drainer.has_ended) && steady_ms() < end) CHECK_RESULT(MSGQ_OK, msgq_get_state(scene.queue, &state));
+    CHECK(atomic_load(&drainer.has_ended));
+    pthread_join(thread, NULL);
+    CHECK_NUMBER(100, counts_of(&scene, NULL).sent);
+    scene_end(&scene);
+  }
+}
+
 enum { enqueuers = 3, messages_each = 100 };
 
 static void *enqueue_many(void *context) {

@@ -14,7 +14,8 @@ package struct HoldTime {
 }
 
 /// The engine's lock, shared by callers and by the engine's own threads. Callers wait in the order of their arrival. When both wait, callers
-/// and engine threads take turns; among themselves engine threads need not wait for one that has not woken up yet.
+/// and engine threads take turns; among themselves engine threads need not wait for one that has not woken up yet. A caller need not either,
+/// but only a few times.
 final class TurnLock: @unchecked Sendable {
     enum Side { case caller, engine }
 
@@ -29,6 +30,9 @@ final class TurnLock: @unchecked Sendable {
     /// The lock is reserved for an engine thread.
     private var isHandedToEngine = false
     private let engineCondition = Condition()
+    /// How often callers took the lock since an engine thread had it, while one waited that had not woken up yet.
+    private var passes = 0
+    private static let mostPasses = 4
     /// For measurements, in nanoseconds: since when the lock is held, and the longest times until now; nil: not measured.
     private var holds: (since: HoldTime?, longest: HoldTime)?
     /// The thread that holds the lock, in debug builds; 0: none.
@@ -70,6 +74,7 @@ final class TurnLock: @unchecked Sendable {
         state.lock()
         guard isHeld || !callers.isEmpty || isHandedToEngine else {
             (isHeld, side) = (true, .caller)
+            if engineThreads > 0 { passes += 1 }
             noteOwner(pthread_self())
             return state.unlock()
         }
@@ -96,7 +101,7 @@ final class TurnLock: @unchecked Sendable {
             engineCondition.wait(state)
             engineThreads -= 1
         }
-        (isHeld, side, isHandedToEngine) = (true, .engine, false)
+        (isHeld, side, isHandedToEngine, passes) = (true, .engine, false, 0)
         noteOwner(pthread_self())
     }
 
@@ -115,7 +120,7 @@ final class TurnLock: @unchecked Sendable {
             return
         }
         isHeld = false
-        isHandedToEngine = engineThreads > 0 && !callers.isEmpty
+        isHandedToEngine = engineThreads > 0 && (!callers.isEmpty || passes >= Self.mostPasses)
         if engineThreads > 0 { engineCondition.signal() }
     }
 
@@ -156,6 +161,6 @@ final class TurnLock: @unchecked Sendable {
     func reset() {
         state.reset()
         engineCondition.reset()
-        (isHeld, side, callers, engineThreads, isHandedToEngine) = (false, .engine, [], 0, false)
+        (isHeld, side, callers, engineThreads, isHandedToEngine, passes) = (false, .engine, [], 0, false, 0)
     }
 }
