@@ -29,7 +29,7 @@ def requirements() -> dict[str, bool]:
 
 # Of each language: its name, the folder and files of its tests, and the pattern of a test in the source.
 SOURCES = [
-    ("C", "Tests/C", "*.c", r"^TEST(?:_ALONE|_NETWORK|_CLOCK)?\((\w+)\)"),
+    ("C", "Tests/C", "*.c", r"^TEST(?:_ALONE|_LONG|_NETWORK|_CLOCK)?\((\w+)\)"),
     ("HTTP", "Tests/http", "*.c", r"^TEST(?:_ALONE)?\((\w+)\)"),
     ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
     ("package", "Tests/packages", "*.py", r"^def (test_\w+)\("),

@@ -114,7 +114,7 @@ static void send_all(bool polled, bool durable, bool holds) {
   free(taker);
 }
 
-TEST(B1_F9_a_batch_of_1000_is_one_call) {
+TEST_LONG(B1_F9_a_batch_of_1000_is_one_call) {
   for (int kind = 0; kind < check_times(8, 2); kind++) send_all(kind & 1, kind & 2, kind & 4);
 }
 
@@ -219,7 +219,7 @@ static bool interrupt(enum act what, bool polled, bool durable) {
   return !is_whole;
 }
 
-TEST(B1_F9_what_comes_between_two_parts_of_a_batch_prevents_its_call) {
+TEST_LONG(B1_F9_what_comes_between_two_parts_of_a_batch_prevents_its_call) {
   for (enum act what = 0; what < ACTS; what++) {
     /* Under valgrind each act with one of the kinds, each kind with one act or two. */
     const int one = what % 4;

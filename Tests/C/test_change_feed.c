@@ -478,7 +478,7 @@ TEST_ALONE(T7_only_changes_that_survive_a_power_cut_are_returned) {
   scene_end(&scene);
 }
 
-TEST(T7_the_feed_takes_a_quarter_of_the_limit_of_the_files_at_most) {
+TEST_LONG(T7_the_feed_takes_a_quarter_of_the_limit_of_the_files_at_most) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);

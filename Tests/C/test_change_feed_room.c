@@ -22,7 +22,7 @@ static msgq_result follow(msgq_queue *queue, char token[MSGQ_CHANGE_TOKEN_SIZE],
   return MSGQ_OK;
 }
 
-TEST(T7_with_full_files_every_outcome_is_stored_and_its_change_is_kept) {
+TEST_LONG(T7_with_full_files_every_outcome_is_stored_and_its_change_is_kept) {
   struct scene scene;
   struct stub stub;
   char token[MSGQ_CHANGE_TOKEN_SIZE] = "";

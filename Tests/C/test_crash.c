@@ -133,7 +133,7 @@ static bool enqueue_until_killed(const struct scene *scene, int change, int *tol
 }
 
 /* An attempt that was counted although the transport was not called would use a retry, and a conflict would count as sent. */
-TEST(X3_a_process_that_ends_before_the_call_of_the_transport_has_made_no_attempt) {
+TEST_LONG(X3_a_process_that_ends_before_the_call_of_the_transport_has_made_no_attempt) {
   bool was_killed = true;
   for (int change = 1; was_killed && change < 100; change++) {
     struct scene scene;

@@ -128,7 +128,7 @@ static void check_after_sql(const char *sql, const char *reported) {
   scene_end(&scene);
 }
 
-TEST(D10_a_damaged_state_row_is_rebuilt_and_reported) {
+TEST_LONG(D10_a_damaged_state_row_is_rebuilt_and_reported) {
   static const char *const changes[] = {
     "UPDATE state SET queued = 77, unsent_bytes = 1",
     "UPDATE state SET queued = -9223372036854775807 - 1",

@@ -232,7 +232,7 @@ static void check_is_repaired(struct scene *scene, const char *text) {
   CHECK_NUMBER(before, journal_count(&scene->journal, MSGQ_EVENT_STORAGE));
 }
 
-TEST(D10_D15_an_open_repairs_everything_that_differs_from_the_messages) { for_each_damage(check_is_repaired); }
+TEST_LONG(D10_D15_an_open_repairs_everything_that_differs_from_the_messages) { for_each_damage(check_is_repaired); }
 
 /* The newest messages of the conversations of a store of any size are compared in the background after each open. */
 TEST(D10_D15_a_wrong_newest_message_in_a_large_store_is_repaired_after_the_open) {

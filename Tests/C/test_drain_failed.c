@@ -141,7 +141,7 @@ TEST(Q23_a_drain_with_the_failed_messages_does_not_join_one_without) {
   post_end(&post);
 }
 
-TEST(Q23_many_failed_messages_are_put_back_before_the_first_is_sent) {
+TEST_LONG(Q23_many_failed_messages_are_put_back_before_the_first_is_sent) {
   enum { count = 600 };
   struct post post;
   char id[16];
@@ -194,7 +194,7 @@ static unsigned put_back_of(struct scene *scene) {
   return count;
 }
 
-TEST(Q23_a_store_that_rejects_writes_ends_the_drain_and_leaves_a_whole_prefix) {
+TEST_LONG(Q23_a_store_that_rejects_writes_ends_the_drain_and_leaves_a_whole_prefix) {
   struct scene scene;
   struct stub stub;
   struct snapshot before;
@@ -234,7 +234,7 @@ TEST(Q23_a_store_that_rejects_writes_ends_the_drain_and_leaves_a_whole_prefix) {
   scene_end(&scene);
 }
 
-TEST(Q23_a_kill_during_the_drain_leaves_a_whole_prefix) {
+TEST_LONG(Q23_a_kill_during_the_drain_leaves_a_whole_prefix) {
   struct scene scene;
   struct stub stub;
   struct snapshot before;

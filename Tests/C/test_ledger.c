@@ -73,7 +73,7 @@ static double check_files(struct scene *scene, int64_t limit, const char *commen
   return (double)(size - limit) / (double)room;
 }
 
-TEST(F6_X2_attempts_with_long_texts_do_not_exceed_the_limit_of_the_files) {
+TEST_LONG(F6_X2_attempts_with_long_texts_do_not_exceed_the_limit_of_the_files) {
   enum { limit = 1 << 20 };
   struct scene scene;
   struct refuser refuser = { .text = 511 };

@@ -57,7 +57,7 @@ static int64_t page_time(struct scene *scene) {
   return best;
 }
 
-TEST(Q11_Q13_the_time_of_the_first_page_does_not_grow_with_the_queue) {
+TEST_LONG(Q11_Q13_the_time_of_the_first_page_does_not_grow_with_the_queue) {
   struct scene scene;
   const int many = check_times(100000, 3000);
   scene_begin_open(&scene);

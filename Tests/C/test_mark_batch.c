@@ -299,7 +299,7 @@ static void *mark_in_thread(void *context) {
 }
 
 /* Many messages are marked in steps, the oldest first, and other calls run between them. */
-TEST(H12_other_calls_run_while_many_messages_are_marked) {
+TEST_LONG(H12_other_calls_run_while_many_messages_are_marked) {
   size_t count = (size_t)check_times(20000, 2000);
   for (int timed = 0; timed < 2; timed++) {
     struct scene scene;

@@ -126,7 +126,7 @@ TEST(R17_what_failed_before_stays_readable_after_a_retry_while_offline) {
 }
 
 /* The attempt of a retry waits for its outcome. */
-TEST(R17_what_failed_before_is_readable_while_the_message_is_being_sent) {
+TEST_LONG(R17_what_failed_before_is_readable_while_the_message_is_being_sent) {
   struct scene scene;
   struct stub stub;
   begin(&scene, &stub, MSGQ_MODE_MANUAL);

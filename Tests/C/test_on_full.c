@@ -196,7 +196,7 @@ static int64_t files_of(struct scene *scene) {
   return file_size(scene->path) + (file_exists(log) ? file_size(log) : 0);
 }
 
-TEST(F6_the_files_stay_below_their_limit) {
+TEST_LONG(F6_the_files_stay_below_their_limit) {
   const int64_t limits[] = { check_times(2 << 20, 1 << 20), 3 << 20 };
   static struct lines lines;
   struct scene scene;

@@ -10,7 +10,7 @@
 #include "outbox_calls.h"
 #include "stub.h"
 
-TEST(T1_collect_moves_at_most_the_limit) {
+TEST_LONG(T1_collect_moves_at_most_the_limit) {
   struct scene scene;
   struct shop shop;
   size_t moved = 99;

@@ -292,7 +292,7 @@ TEST(Q22_without_the_option_failed_messages_raise_no_prompt) {
 }
 
 /* A million messages: a third scheduled, a third paused. */
-TEST(Q22_a_million_messages_are_counted) {
+TEST_LONG(Q22_a_million_messages_are_counted) {
   enum { total = 1000000, batch = 10000 };
   struct post post;
   static msgq_draft drafts[batch];

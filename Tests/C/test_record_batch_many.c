@@ -118,7 +118,7 @@ static void check_pages(struct scene *scene, struct many *many, int conversation
 }
 
 /* A large batch writes its index entries at once, a small one leaves them to the fold. */
-TEST(H12_lists_and_counts_agree_after_batches_of_every_size) {
+TEST_LONG(H12_lists_and_counts_agree_after_batches_of_every_size) {
   const size_t sizes[] = { 1, 63, 64, 65, (size_t)check_times(512, 128), (size_t)check_times(3000, 66) };
   for (size_t place = 0; place < sizeof sizes / sizeof sizes[0]; place++) {
     for (int timed = 0; timed < 2; timed++) {
@@ -182,7 +182,7 @@ static bool loses_events(size_t count, bool named) {
   return resyncs > 0;
 }
 
-TEST(H12_X14_the_events_of_a_large_batch_coalesce) {
+TEST_LONG(H12_X14_the_events_of_a_large_batch_coalesce) {
   size_t large = (size_t)check_times(30000, 12000);
   CHECK(!loses_events((size_t)check_times(9000, 1000), true));
   CHECK(loses_events(large, true));   /* more than 10,000 wait: list again */

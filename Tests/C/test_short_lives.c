@@ -155,7 +155,7 @@ static void fill(struct scene *scene, const char *conversation, size_t count) {
 }
 
 /* The close does not rewrite a large file. The next session gives the free space back in steps, without a change of its own. */
-TEST(F12_space_that_a_close_leaves_is_given_back_later) {
+TEST_LONG(F12_space_that_a_close_leaves_is_given_back_later) {
   struct scene scene;
   scene_begin_open(&scene);
   fill(&scene, "kept", 1500);

@@ -78,7 +78,7 @@ static void send_all(struct scene *scene, struct watch *watch, uint64_t keep) {
   CHECK_NUMBER(messages(), atomic_load(&watch->sent));
 }
 
-TEST(H9_the_history_never_has_many_more_messages_than_it_keeps) {
+TEST_LONG(H9_the_history_never_has_many_more_messages_than_it_keeps) {
   static const uint64_t kept[] = { 1000, 20, 0 };
   for (int index = 0; index < check_times(3, 1); index++) {
     struct scene scene;
@@ -95,7 +95,7 @@ static void send_batch(void *context, const msgq_delivery *deliveries, size_t co
   for (size_t index = 0; index < count; index++) outcomes[index].verdict = send_and_count(context, deliveries + index, NULL);
 }
 
-TEST(H9_the_history_stays_small_with_large_batches) {
+TEST_LONG(H9_the_history_stays_small_with_large_batches) {
   struct scene scene;
   struct watch watch;
   msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
@@ -133,7 +133,7 @@ TEST(H9_the_history_keeps_the_highest_sequences_in_whatever_order_they_were_sent
   scene_end(&scene);
 }
 
-TEST(F7_the_file_becomes_shorter_while_the_queue_is_idle) {
+TEST_LONG(F7_the_file_becomes_shorter_while_the_queue_is_idle) {
   struct scene scene;
   struct watch watch;
   send_all(&scene, &watch, 200);

@@ -162,7 +162,7 @@ static void drain_few(struct scene *scene, size_t batch, uint64_t sent) {
 }
 
 /* Drains of few messages each: of more conversations than are read, one has a message with a priority, behind one without. */
-TEST(F9_a_drain_of_few_messages_sends_those_with_a_priority_first) {
+TEST_LONG(F9_a_drain_of_few_messages_sends_those_with_a_priority_first) {
   struct scene scene;
   struct recorder recorder;
   const int many = check_times(5000, 1000);

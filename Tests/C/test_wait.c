@@ -492,7 +492,7 @@ TEST(M14_a_wait_behind_a_message_whose_attempt_times_out_ends_then) {
 }
 
 /* A receipt is no end: it takes no place of one, and the attempts stay known. */
-TEST(M14_H12_receipts_leave_what_is_known_of_messages_that_are_gone) {
+TEST_LONG(M14_H12_receipts_leave_what_is_known_of_messages_that_are_gone) {
   enum { old = 5000 };
   static char ids[old][16];
   static const char *names[old];
@@ -571,7 +571,7 @@ TEST(M14_F5_a_message_that_was_replaced_names_the_new_one) {
   scene_end(&scene);
 }
 
-TEST(M14_the_last_4096_ends_are_known) {
+TEST_LONG(M14_the_last_4096_ends_are_known) {
   enum { known = 4096, more = 10 };
   struct scene scene;
   struct stub stub;

@@ -12,9 +12,9 @@
 
 #include "msgqueue.h"
 
-/* Where a test runs: in the runner's process, in a process of its own, in one that also has its own network namespace, or in
-   one that sets the system's clock, while no other test runs on the machine. */
-enum check_place { CHECK_HERE, CHECK_ALONE, CHECK_NETWORK, CHECK_CLOCK };
+/* Where a test runs: in the runner's process, there although it takes long under valgrind, in a process of its own, in one that
+   also has its own network namespace, or in one that sets the system's clock, while no other test runs on the machine. */
+enum check_place { CHECK_HERE, CHECK_LONG, CHECK_ALONE, CHECK_NETWORK, CHECK_CLOCK };
 
 struct check_test {
   const char *name;
@@ -26,8 +26,10 @@ struct check_test {
 };
 
 /* Define a test. Its name begins with the ids of the requirements it tests: TEST(Q4_...). Names are unique. A test that
-   works mostly in child processes is TEST_ALONE, too: the run under valgrind, which follows one process, leaves it out. */
+   works mostly in child processes is TEST_ALONE, too: the run under valgrind, which follows one process, leaves it out. TEST_LONG
+   takes more than 3 s under valgrind, which runs it only in the long run (MSGQ_SOAK). */
 #define TEST(name) CHECK_DEFINE(name, CHECK_HERE)
+#define TEST_LONG(name) CHECK_DEFINE(name, CHECK_LONG)
 #define TEST_ALONE(name) CHECK_DEFINE(name, CHECK_ALONE)
 #define TEST_NETWORK(name) CHECK_DEFINE(name, CHECK_NETWORK)
 #define TEST_CLOCK(name) CHECK_DEFINE(name, CHECK_CLOCK)

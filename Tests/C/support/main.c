@@ -1,13 +1,13 @@
 /*
  * Runs the tests: all, or those whose name contains FILTER.
  *
- *   msgqueue-tests [--list] [--here] [--no-clock | --only-clock] [--part NUMBER/COUNT] [--under COMMAND] [FILTER]
+ *   msgqueue-tests [--list] [--here] [--short] [--no-clock | --only-clock] [--part NUMBER/COUNT] [--under COMMAND] [FILTER]
  *   msgqueue-tests --place alone|network NAME
  *
- * --list prints the names instead; --here leaves out the tests that run in processes of their own, --no-clock those that set
- * the system's clock, --only-clock all others; --part 1/2 and --part 2/2 are the two halves. The tests run in a process that
- * COMMAND executes, for example "valgrind --quiet". --place runs one test in this process, after entering its network namespace
- * if it needs one.
+ * --list prints the names instead; --here leaves out the tests that run in processes of their own, --short those that take long
+ * under valgrind, --no-clock those that set the system's clock, --only-clock all others; --part 1/2 and --part 2/2 are the two
+ * halves. The tests run in a process that COMMAND executes, for example "valgrind --quiet". --place runs one test in this process,
+ * after entering its network namespace if it needs one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #include "runner.h"
 
 static int usage(void) {
-  fprintf(stderr, "msgqueue-tests [--list] [--here] [--no-clock | --only-clock] [--part NUMBER/COUNT] [--under COMMAND] "
-                  "[FILTER]\n");
+  fprintf(stderr, "msgqueue-tests [--list] [--here] [--short] [--no-clock | --only-clock] [--part NUMBER/COUNT] "
+                  "[--under COMMAND] [FILTER]\n");
   return 2;
 }
 
@@ -38,6 +38,7 @@ int main(int count, char **arguments) {
     const char *argument = arguments[index];
     if (strcmp(argument, "--list") == 0) only_list = true;
     else if (strcmp(argument, "--here") == 0) choice.here_only = true;
+    else if (strcmp(argument, "--short") == 0) choice.short_only = true;
     else if (strcmp(argument, "--no-clock") == 0) choice.no_clock = true;
     else if (strcmp(argument, "--only-clock") == 0) choice.only_clock = true;
     else if (strcmp(argument, "--part") == 0) {

@@ -88,7 +88,7 @@ int runner_work(const struct suite_choice *choice, int shared, size_t first) {
     const struct check_test *test = suite->tests[index];
     enum verdict verdict = PASSED;
     begin_test(test);
-    if (test->place == CHECK_HERE) test->run();
+    if (suite_is_here(test)) test->run();
     else verdict = run_elsewhere(test);
     if (check_failures() > 0) verdict = FAILED;
     if (verdict == FAILED) runner_end_test(FAILED);

@@ -22,8 +22,11 @@ static int by_place(const void *left, const void *right) {
   return files != 0 ? files : (*one)->line - (*other)->line;
 }
 
+bool suite_is_here(const struct check_test *test) { return test->place == CHECK_HERE || test->place == CHECK_LONG; }
+
 static bool is_chosen(const struct check_test *test, const struct suite_choice *choice) {
-  if (choice->here_only && test->place != CHECK_HERE) return false;
+  if (choice->here_only && !suite_is_here(test)) return false;
+  if (choice->short_only && test->place == CHECK_LONG) return false;
   if (test->place == CHECK_CLOCK ? choice->no_clock : choice->only_clock) return false;
   return choice->filter == NULL || strstr(test->name, choice->filter) != NULL;
 }

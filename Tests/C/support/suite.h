@@ -11,6 +11,7 @@
 struct suite_choice {
   const char *filter;   /* part of the name; NULL: any */
   bool here_only;       /* only tests that run in the process of the runner */
+  bool short_only;      /* no tests that take long under valgrind */
   bool no_clock;        /* no tests that set the system's clock */
   bool only_clock;      /* no others */
   unsigned part, parts; /* of those only the tests whose number modulo `parts` is `part` */
@@ -29,6 +30,9 @@ const struct suite *suite_choose(const struct suite_choice *choice);
 
 /* Prints the names of the chosen tests. Returns the exit code of the program. */
 int suite_list(const struct suite_choice *choice);
+
+/* Whether the test runs in the process of the runner. */
+bool suite_is_here(const struct check_test *test);
 
 /* Returns the test of this name; NULL when there is none. */
 const struct check_test *suite_find(const char *name);
