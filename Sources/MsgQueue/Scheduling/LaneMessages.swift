@@ -34,7 +34,9 @@ extension LaneIndex {
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
         if lane.more { return lane.isDirectRangeOpen && lane.hasUnreadDirect ? true : nil }
         if lane.isDirectRangeOpen, lane.hasDeferredDirect { return true }
-        return reading.isComplete && lane.deferred.isEmpty ? true : nil
+        // Outside mode auto those that wait for a time are sent by the next drain, and what follows them as well.
+        let awaitsDrain = gate.options.mode != .auto && gate.drains.session == nil && !lane.deferred.isEmpty
+        return reading.isComplete && !awaitsDrain ? true : nil
     }
 
     /// Whether a message in this place is sent directly; nil: if no queued message of its conversation is before it.

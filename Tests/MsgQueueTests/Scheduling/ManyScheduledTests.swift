@@ -114,27 +114,6 @@ import Testing
         #expect(simulation.starts.count == 9)
     }
 
-    /// Also in the background of mode auto and while a transport is called: however many messages are scheduled.
-    @Test(arguments: Mode.allCases, [1, 255, 256, 600])
-    func F9_M2_a_message_behind_a_scheduled_one_is_not_sent_directly(mode: Mode, scheduled: Int) throws {
-        let simulation = try Simulation(mode)
-        let due = simulation.now.wall + Self.hour
-        simulation.preload((0..<scheduled).map { Name("scheduled \($0 % 60)") }) { $0.notBefore = due }
-        simulation.preload(["old"])
-        if mode == .auto { try simulation.settle() } else { simulation.drain() }
-        try simulation.settle()
-        #expect(simulation.inFlight == [Int64(scheduled + 1)])
-        simulation.setBackground(true)
-        simulation.enqueue(["scheduled 0", "x"])
-        try simulation.run()
-        // A drain sends everything that can be sent, as long as it lasts.
-        #expect(simulation.starts.count == (mode == .auto ? 2 : 3), "\(simulation.starts)")
-        #expect(simulation.starts.last == Int64(scheduled + 3))
-        simulation.setBackground(false)
-        try simulation.run()
-        #expect(simulation.starts.count == 3)
-    }
-
     @Test(arguments: Mode.allCases) func F9_many_messages_that_are_due_at_once_are_sent_in_order(mode: Mode) throws {
         let simulation = try Simulation(mode, direct: false)
         simulation.goOffline()
