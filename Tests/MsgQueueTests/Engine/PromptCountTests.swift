@@ -209,6 +209,18 @@ import Testing
         #expect(try bench.engine.state().prompt?.messages == 2 && bench.deliveries.count == 2)
     }
 
+    /// The call that reports the connection raises the prompt, even if its thread is interrupted at each read.
+    @Test func Q20_Q22_a_short_queue_is_counted_in_one_step() throws {
+        let bench = try EngineBench { ($0.mode, $0.direct, $0.initialConnectivity, $0.onlineDebounce) = (.ask, false, .offline, 0) }
+        try bench.enqueue("1", "ana")
+        try bench.enqueue("22", "ben")
+        try DatabaseWork.slowed(bench.engine.context.store) {
+            try bench.engine.setNetwork(Network(connectivity: .online))
+            let prompt = try bench.engine.state().prompt
+            #expect(prompt?.messages == 2 && prompt?.bytes == 3 && prompt?.conversations == 2)
+        }
+    }
+
     @Test func Q22_the_count_changes_when_a_failed_message_is_due() throws {
         let bench = try EngineBench { options in
             (options.mode, options.direct, options.initialConnectivity, options.onlineDebounce) = (.ask, false, .offline, 0)

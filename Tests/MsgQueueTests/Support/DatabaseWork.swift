@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 @testable import MsgQueue
 
@@ -36,6 +37,18 @@ enum DatabaseWork {
         defer { sqlite3_trace_v2(store.database.handle, 0, nil, nil) }
         try body()
         return count.pointee
+    }
+
+    /// Runs `body` while each read takes more than a millisecond, as on a thread that is interrupted meanwhile.
+    static func slowed(_ store: Store, _ body: () throws -> Void) rethrows {
+        sqlite3_progress_handler(
+            store.database.handle, 5,
+            { _ in
+                usleep(1_200)
+                return 0
+            }, nil)
+        defer { sqlite3_progress_handler(store.database.handle, 0, nil, nil) }
+        try body()
     }
 
     /// How many pages the connection of the store has read from the files since it was opened or was asked last.
