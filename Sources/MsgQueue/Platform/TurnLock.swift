@@ -14,8 +14,8 @@ package struct HoldTime {
 }
 
 /// The engine's lock, shared by callers and by the engine's own threads. Callers wait in the order of their arrival. When both wait, callers
-/// and engine threads take turns; among themselves engine threads need not wait for one that has not woken up yet. A caller need not either,
-/// but only a few times.
+/// and engine threads take turns. An engine thread that has been signalled and has not woken up yet does not delay others: an engine thread may
+/// take the free lock before it, and callers may do so `mostPasses` times.
 final class TurnLock: @unchecked Sendable {
     enum Side { case caller, engine }
 
@@ -30,7 +30,7 @@ final class TurnLock: @unchecked Sendable {
     /// The lock is reserved for an engine thread.
     private var isHandedToEngine = false
     private let engineCondition = Condition()
-    /// How often callers took the lock since an engine thread had it, while one waited that had not woken up yet.
+    /// How often callers took the free lock while an engine thread waited, since an engine thread had the lock last.
     private var passes = 0
     private static let mostPasses = 4
     /// For measurements, in nanoseconds: since when the lock is held, and the longest times until now; nil: not measured.

@@ -59,7 +59,7 @@ final class Simulation: EngineSimulation {
         let count = violation == nil ? try super.settle(starts: most) : 0
         check {
             try checkRequests()
-            // The engine asserts them itself, with many conversations not after each input.
+            // The engine asserts the invariants itself, but not after each input.
             if let broken = core.brokenInvariant { throw Violation(broken) }
         }
         if !hasStart {
