@@ -7,6 +7,9 @@ let include = "\(Context.packageDirectory)/Include"
 
 // The package builds on Linux with glibc only, so only packages of Debian and Ubuntu are named as providers. SwiftPM cannot exclude a
 // platform; Sources/README.md, "A port", says what another one needs.
+// For the thread sanitizer, `Tests/run` builds only the tests that use threads: the others run in virtual time, or call rules.
+let testsOnlyThreads = Context.environment["MSGQ_TEST_THREADS"] != nil
+
 let package = Package(
     name: "libmsgqueue",
     products: [
@@ -51,7 +54,8 @@ let package = Package(
         .target(name: "MsgQueueSimulation", dependencies: ["MsgQueue"]),
         .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"]),
         .testTarget(
-            name: "MsgQueueTests", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"], path: "Tests/MsgQueueTests"),
+            name: "MsgQueueTests", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"], path: "Tests/MsgQueueTests",
+            sources: testsOnlyThreads ? ["Support", "Threads"] : nil),
         .testTarget(
             name: "MsgQueueHTTPTests", dependencies: ["MsgQueue", "MsgQueueHTTP"], path: "Tests/MsgQueueHTTPTests"),
         .testTarget(
@@ -63,3 +67,7 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+if testsOnlyThreads {
+    package.targets.removeAll { $0.type == .test && !["MsgQueueTests", "MsgQueueHTTPTests"].contains($0.name) }
+}
