@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test(arguments: RandomSimulationTests.seeds(usually: 60))
+    @Test(arguments: RandomSimulationTests.seeds(usually: 30))
     func T7_random_crashes_leave_a_change_for_each_status_that_is_stored(seed: UInt64) throws {
         let follower = Follower()
         var random = SeededGenerator(seed: seed &+ 90_000)

@@ -13,7 +13,7 @@ import Testing
 
     private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
-    @Test(arguments: seeds(usually: 100))
+    @Test(arguments: seeds(usually: 60))
     func X10_any_network_receiver_and_crash_loses_nothing_and_keeps_the_order(seed: UInt64) throws {
         let run = try RandomScript(seed: seed).play()
         Self.check(run, seed)

@@ -141,8 +141,9 @@ struct LaneTable: Sequence {
 
     /// Returns the first result that is not nil. Without optimisation this is much faster than the iterator.
     func first<Result>(_ result: (Name, Lane) -> Result?) -> Result? {
-        for (part, changes) in zip(parts, changes) where !part.isEmpty {
-            for (name, lane) in part {
+        for part in parts.indices where !parts[part].isEmpty {
+            let changes = changes[part]
+            for (name, lane) in parts[part] {
                 if let found = result(name, changes.map { Self.changed(lane, $0) } ?? lane) { return found }
             }
         }

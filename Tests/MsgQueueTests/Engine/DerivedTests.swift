@@ -8,7 +8,7 @@ import Testing
     private static var seeds: ClosedRange<UInt64> {
         let environment = ProcessInfo.processInfo.environment
         if let seed = environment["MSGQUEUE_SEED"].flatMap({ UInt64($0) }) { return seed...seed }
-        return 1...(environment["MSGQ_SOAK"] != nil ? 300 : 6)
+        return 1...(environment["MSGQ_SOAK"] != nil ? 300 : 3)
     }
 
     @Test(arguments: seeds)

@@ -5,7 +5,7 @@ import Testing
 
 /// X1: `explain` agrees with what the scheduler does next.
 @Suite struct ExplainTests {
-    private static let seeds: ClosedRange<UInt64> = 1...(getenv("MSGQ_SOAK") == nil ? 60 : 300)
+    private static let seeds: ClosedRange<UInt64> = 1...(getenv("MSGQ_SOAK") == nil ? 40 : 300)
 
     @Test(arguments: seeds)
     func X1_explain_agrees_with_what_happens_next(seed: UInt64) throws {

@@ -221,10 +221,14 @@ struct PromiseChecker {
     func isLimited(_ simulation: Simulation) -> Bool { simulation.scheduler.gate.isHeldByReceiver(simulation.now) }
 
     /// Whether the backlog of a conversation may be sent.
-    func maySendBacklog(_ conversation: Name, _ simulation: Simulation) -> Bool {
-        guard !isLimited(simulation) else { return false }
-        if let session, session.serves(conversation), !session.isStopped, session.hasBatchLeft { return true }
-        return sendsAutomatically(simulation)
+    func maySendBacklog(_ conversation: Name, _ simulation: Simulation) -> Bool { backlogPermission(simulation)(conversation) }
+
+    /// The same, for many conversations at one moment.
+    func backlogPermission(_ simulation: Simulation) -> (Name) -> Bool {
+        guard !isLimited(simulation) else { return { _ in false } }
+        let sendsAll = sendsAutomatically(simulation)
+        guard let session, !session.isStopped, session.hasBatchLeft else { return { _ in sendsAll } }
+        return { sendsAll || session.serves($0) }
     }
 
     /// Whether the engine sends automatically, within the batch.
@@ -276,19 +280,28 @@ struct PromiseChecker {
     }
 
     /// Whether a final failure before the message blocks it, with finalFailure = .block.
-    func isBlocked(_ message: SimulatedMessage, _ simulation: Simulation) -> Bool {
-        guard options.finalFailure == .block, let failed = simulation.store.firstFailed(in: message.conversation) else { return false }
+    func isBlocked(_ message: SimulatedMessage, _ store: StoredMessages) -> Bool {
+        guard options.finalFailure == .block, let failed = store.firstFailed(in: message.conversation) else { return false }
         return failed < message.sequence
     }
 
     /// Returns the next message of a conversation.
     func head(of conversation: Name, _ simulation: Simulation) -> SimulatedMessage? {
-        let sending = simulation.scheduler.flights.values.filter { $0.conversation == conversation && !$0.isEnded }.map(\.sequence)
-        for sequence in simulation.store.lanes[conversation] ?? [] {
-            if sending.contains(sequence) { continue }
-            if let message = simulation.store[sequence], !isHeldBack(message, simulation.now) { return message }
+        let store = simulation.store
+        return head(of: store.lanes[conversation] ?? [], store, sending(simulation.scheduler), simulation.now)
+    }
+
+    private func head(
+        of sequences: [Int64], _ store: StoredMessages, _ sending: Set<Int64>, _ now: Moment
+    ) -> SimulatedMessage? {
+        for sequence in sequences where !sending.contains(sequence) {
+            if let message = store[sequence], !isHeldBack(message, now) { return message }
         }
         return nil
+    }
+
+    private func sending(_ scheduler: Scheduler) -> Set<Int64> {
+        Set(scheduler.flights.values.filter { !$0.isEnded }.map(\.sequence))
     }
 
     /// Returns the conversations that are paused, or have an attempt in progress or a call that has not returned.
@@ -298,21 +311,25 @@ struct PromiseChecker {
         return simulation.scheduler.gate.pauses.conversations.union(flights.map(\.conversation))
     }
 
-    /// Returns the heads of the other conversations that are not blocked, oldest first.
+    /// Returns the next messages of the other conversations, if they are not blocked; in no order.
     func heads(_ simulation: Simulation) -> [SimulatedMessage] {
+        let (store, scheduler, now) = (simulation.store, simulation.scheduler, simulation.now)
         let closed = closed(simulation)
-        let heads = simulation.store.lanes.keys.compactMap { closed.contains($0) ? nil : head(of: $0, simulation) }
-        return heads.filter { head in
+        let sending = sending(scheduler)
+        var heads: [SimulatedMessage] = []
+        for (conversation, sequences) in store.lanes where !closed.contains(conversation) {
+            guard let head = head(of: sequences, store, sending, now) else { continue }
             // A `clear` goes on that removes the message.
-            let isBeingRemoved = head.sequence <= simulation.scheduler.gate.pauses.clearedThrough(head.conversation)
-            return !isBeingRemoved && !isBlocked(head, simulation) && !isOvertaken(head, simulation)
-        }.sorted { $0.sequence < $1.sequence }
+            let isBeingRemoved = head.sequence <= scheduler.gate.pauses.clearedThrough(conversation)
+            if !isBeingRemoved, !isBlocked(head, store), !isOvertaken(head, scheduler) { heads.append(head) }
+        }
+        return heads
     }
 
     /// Whether the batch that is being chosen has a later message of the conversation, so that this one cannot be in it.
-    private func isOvertaken(_ head: SimulatedMessage, _ simulation: Simulation) -> Bool {
-        guard options.strictOrder, let batch = simulation.scheduler.gate.gathering?.batch else { return false }
-        return simulation.scheduler.flights.values.contains {
+    private func isOvertaken(_ head: SimulatedMessage, _ scheduler: Scheduler) -> Bool {
+        guard options.strictOrder, let batch = scheduler.gate.gathering?.batch else { return false }
+        return scheduler.flights.values.contains {
             $0.batch == batch && $0.conversation == head.conversation && $0.sequence > head.sequence
         }
     }

@@ -119,7 +119,7 @@ extension PromiseChecker {
                 continue
             }
             if isFailed ? message.notBefore > now.wall || isMetered(message) : isHeldBack(message, now) { continue }
-            if !options.promptForFailed, isBlocked(message, simulation) { break }
+            if !options.promptForFailed, isBlocked(message, simulation.store) { break }
             if !isFailed, isDelayed(message, now) { break }
             // The scheduler may have forgotten the skip.
             if now.mono < skips[message.sequence] ?? 0, skipped == nil { skipped = count }

@@ -74,7 +74,7 @@ extension PromiseChecker {
 
     private func startsWithOthers(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
         guard !isLimited(simulation) else { throw fail("although a receiver delays the queue") }
-        guard !isBlocked(message, simulation) else { throw fail("although a final failure before it blocks it") }
+        guard !isBlocked(message, simulation.store) else { throw fail("although a final failure before it blocks it") }
         guard !isMetered(message) else { throw fail("over a metered link") }
         for sequence in simulation.store.lanes[message.conversation] ?? [] where sequence < message.sequence {
             guard let other = simulation.store[sequence], other.isPlain, !isAfterJump(simulation.now) else { continue }
@@ -93,7 +93,7 @@ extension PromiseChecker {
         guard isAllowed || direct.contains(message.sequence) || retriesByTimer(message, simulation) || following.contains(message.sequence)
         else { throw fail("without permission") }
         guard !isLimited(simulation) else { throw fail("although a receiver delays the queue") }
-        guard !isBlocked(message, simulation) else { throw fail("although a final failure before it blocks it") }
+        guard !isBlocked(message, simulation.store) else { throw fail("although a final failure before it blocks it") }
         let head = head(of: message.conversation, simulation)?.sequence
         guard head == message.sequence || isAfterJump(now) else { throw fail("although \(head ?? 0) is before it") }
         guard !hasExpired(message, now) else { throw fail("although it has expired") }
@@ -198,10 +198,11 @@ extension PromiseChecker {
             if let message = simulation.store[sequence], !closed.contains(message.conversation) { return message }
         }
         guard slotsTaken(simulation) < slots, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
-        return heads(simulation).first { head in
-            let isAllowed = maySendBacklog(head.conversation, simulation) && hasBudget(head, simulation)
+        let maySend = backlogPermission(simulation)
+        return heads(simulation).filter { head in
+            let isAllowed = maySend(head.conversation) && hasBudget(head, simulation)
             return isReady(head, now) && (isAllowed || direct.contains(head.sequence) || retriesByTimer(head, simulation))
-        }
+        }.min { $0.sequence < $1.sequence }
     }
 
     /// Whether a batch that is not full waits for more messages.

@@ -34,8 +34,9 @@ extension PromiseChecker {
         guard isAllowed, !isAfterJump(now) else { return }
         // The rest of a batch of one conversation takes no turns.
         if let batch = simulation.scheduler.gate.gathering, batch.count > 0, batch.limits.singleConversation { return }
+        let maySend = backlogPermission(simulation)
         let ready = heads(simulation).filter { head in
-            (isReady(head, now) || head.sequence == message.sequence) && maySendBacklog(head.conversation, simulation)
+            (isReady(head, now) || head.sequence == message.sequence) && maySend(head.conversation)
                 && hasBudget(head, simulation)
         }
         let through = simulation.scheduler.lanes.ready.backlogThrough

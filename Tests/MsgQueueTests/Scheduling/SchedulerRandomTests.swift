@@ -9,7 +9,7 @@ import Testing
 ///
 /// `MSGQUEUE_SEEDS` and `MSGQUEUE_STEPS` set the numbers of runs and of steps.
 @Suite struct SchedulerRandomTests {
-    private static let seeds = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(number("MSGQUEUE_SEEDS") ?? 200))
+    private static let seeds = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(number("MSGQUEUE_SEEDS") ?? 100))
     private static let steps = number("MSGQUEUE_STEPS") ?? 300
     private static let lines = number("MSGQUEUE_LINES") ?? 30
 
