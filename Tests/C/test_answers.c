@@ -19,7 +19,7 @@ static void expect_for_status(struct post *post, int status, int expected, msgq_
   CHECK_NUMBER(1, receiver_requests(post->receiver, id));
 }
 
-TEST(M6_http_statuses_are_classified) {
+TEST_LONG(M6_http_statuses_are_classified) {
   static const int64_t ladder[] = { 3600000 };
   static const int sent[] = { 200, 201, 202, 204 };
   struct post post;
@@ -45,7 +45,7 @@ TEST(M6_http_statuses_are_classified) {
   post_end(&post);
 }
 
-TEST(M6_unknown_http_statuses_are_retried) {
+TEST_LONG(M6_unknown_http_statuses_are_retried) {
   static const int64_t ladder[] = { 3600000 };
   static const int statuses[] = { 425, 520, 599, 302, 700 };
   struct post post;

@@ -257,7 +257,7 @@ static void *answer(void *context) {
   return NULL;
 }
 
-TEST(B1_F9_outcomes_of_a_large_batch_arrive_from_several_threads_in_any_order) {
+TEST_LONG(B1_F9_outcomes_of_a_large_batch_arrive_from_several_threads_in_any_order) {
   for (int kind = 0; kind < check_times(4, 1); kind++) {
     struct scene scene;
     struct taker *taker = calloc(1, sizeof *taker);

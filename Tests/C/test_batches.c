@@ -197,7 +197,7 @@ TEST(B1_partial_success_keeps_the_order) {
   scene_end(&scene);
 }
 
-TEST(B1_Q20_a_transport_that_skips_everything_is_not_called_in_a_loop) {
+TEST_LONG(B1_Q20_a_transport_that_skips_everything_is_not_called_in_a_loop) {
   struct scene scene;
   struct batcher batcher;
   begin_open(&scene, &batcher, MSGQ_MODE_AUTO);
@@ -386,7 +386,7 @@ TEST(B1_X3_a_message_that_crashes_the_process_interrupts_its_batch_once) {
   scene_end(&scene);
 }
 
-TEST(B1_X3_several_messages_that_crash_the_process_interrupt_no_others_again) {
+TEST_LONG(B1_X3_several_messages_that_crash_the_process_interrupt_no_others_again) {
   struct scene scene;
   char calls[128];
   scene_begin_open(&scene);
@@ -678,7 +678,7 @@ TEST(B1_D16_a_queue_opened_for_reading_takes_no_batch_transport) {
 }
 
 /* Each of these attempts ends without an outcome, so that the next one is made a second later. */
-TEST(R14_B1_a_skipped_message_of_retry_all_is_tried_once_a_second) {
+TEST_LONG(R14_B1_a_skipped_message_of_retry_all_is_tried_once_a_second) {
   struct scene scene;
   struct batcher batcher;
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
@@ -722,7 +722,7 @@ TEST(R14_B1_the_message_behind_a_skipped_one_that_is_deleted_is_next) {
 }
 
 /* What is enqueued while online is sent in the background, too. */
-TEST(A11_B1_a_skipped_message_is_tried_again_in_the_background) {
+TEST_LONG(A11_B1_a_skipped_message_is_tried_again_in_the_background) {
   struct scene scene;
   struct batcher batcher;
   begin(&scene, &batcher);
@@ -752,7 +752,7 @@ TEST(A11_B1_a_skipped_message_is_tried_again_in_the_background) {
 }
 
 /* Also behind messages that wait for the next run: the state reports what starts by itself. */
-TEST(A11_X1_the_state_in_the_background_is_that_of_the_skipped_message) {
+TEST_LONG(A11_X1_the_state_in_the_background_is_that_of_the_skipped_message) {
   static const unsigned backlogs[] = { 3, 100 };
   for (int i = 0; i < 2; i++) {
     struct scene scene;

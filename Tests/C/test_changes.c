@@ -410,7 +410,7 @@ TEST(H11_a_message_that_is_being_sent_is_not_edited) {
   scene_end(&scene);
 }
 
-TEST(H11_a_damaged_message_is_not_changed) {
+TEST_LONG(H11_a_damaged_message_is_not_changed) {
   static const char *const damages[] = {
     "UPDATE message SET body = x'00'", "UPDATE message SET metadata = '{}'", "UPDATE message SET metadata = '{'",
     "UPDATE message SET edited_at = 7", "UPDATE message SET time_at = 7", "UPDATE message SET state_hash = 1",
@@ -574,7 +574,7 @@ static void check_order_by_time(struct scene *scene, const struct known *known, 
   free(sorted);
 }
 
-TEST(H11_H10_lists_by_time_follow_updates) {
+TEST_LONG(H11_H10_lists_by_time_follow_updates) {
   enum { most = 700 };
   struct scene scene;
   static struct known known[most];

@@ -71,7 +71,7 @@ TEST(X3_hold_interrupted_fails_an_interrupted_attempt) {
 }
 
 /* A crash uses up a retry, so that a message which ends the process is not sent without end. It is never discarded. */
-TEST(X3_a_message_of_crashed_attempts_fails_when_its_retries_are_used_up) {
+TEST_LONG(X3_a_message_of_crashed_attempts_fails_when_its_retries_are_used_up) {
   for (uint32_t retries = 0; retries <= 2; retries++) {
     struct post post;
     char port[8];

@@ -143,7 +143,7 @@ TEST_LONG(D10_a_damaged_state_row_is_rebuilt_and_reported) {
   for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) check_after_sql(changes[index], "state");
 }
 
-TEST(D10_altered_counts_of_a_conversation_are_recounted) {
+TEST_LONG(D10_altered_counts_of_a_conversation_are_recounted) {
   check_after_sql("UPDATE conversation SET queued = 99 WHERE name = 'ana'", NULL);
   check_after_sql("UPDATE conversation SET sent = sent + 1, unsent_bytes = 7", NULL);
   check_after_sql("UPDATE conversation SET queued = -9223372036854775807 - 1, failed = 9223372036854775807", NULL);
@@ -273,7 +273,7 @@ TEST_ALONE(D10_impossible_numbers_are_refused_or_shown_as_damaged) {
   }
 }
 
-TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
+TEST_LONG(D10_a_damaged_message_is_never_sent_and_the_others_are) {
   static const char *const changes[] = {
     "UPDATE message SET body = x'626f64792039' WHERE id = 'm2'", /* "body 9" */
     "UPDATE message SET attempts = 3 WHERE id = 'm2'",
@@ -375,7 +375,7 @@ TEST(D10_R3_retry_all_and_a_drain_leave_a_message_that_failed_for_its_damage) {
 }
 
 /* The schema is text on the first pages of the file. */
-TEST(D2_D10_a_flipped_bit_in_the_schema_is_refused_or_harmless) {
+TEST_LONG(D2_D10_a_flipped_bit_in_the_schema_is_refused_or_harmless) {
   struct scene scene;
   begin_mixed(&scene);
   struct file_copy before = file_read(scene.path);

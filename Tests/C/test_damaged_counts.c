@@ -223,10 +223,10 @@ static void run_cases(bool large, unsigned first) {
   scene_end(&whole);
 }
 
-TEST(D10_counts_match_the_rows_after_any_operation_on_a_damaged_message) { run_cases(false, 1); }
-TEST(D10_counts_match_after_any_operation_on_a_damaged_message_of_a_large_store) { run_cases(true, 1001); }
+TEST_LONG(D10_counts_match_the_rows_after_any_operation_on_a_damaged_message) { run_cases(false, 1); }
+TEST_LONG(D10_counts_match_after_any_operation_on_a_damaged_message_of_a_large_store) { run_cases(true, 1001); }
 
-TEST(D11_damaged_messages_are_not_counted_after_clear) {
+TEST_LONG(D11_damaged_messages_are_not_counted_after_clear) {
   static const char *const changes[] = {
     "sender = 'X'", "body_size = 3", "body_size = -7", "conversation = 'ben'", "conversation = 'nobody'", "status = 5", "body = x'00'",
   };

@@ -306,7 +306,7 @@ TEST(M15_by_default_no_line_of_the_level_debug_is_made) {
   end(&scene);
 }
 
-TEST(M15_lines_of_the_level_debug_never_take_the_place_of_others) {
+TEST_LONG(M15_lines_of_the_level_debug_never_take_the_place_of_others) {
   enum { kept = 256, others = 200 };
   struct scene scene;
   char text[MSGQ_LOG_SIZE], id[32];

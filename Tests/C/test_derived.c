@@ -215,7 +215,7 @@ static void check_is_reported(struct scene *scene, const char *text) {
   CHECK(strstr(report.text, text) != NULL);
 }
 
-TEST(D15_check_reports_everything_that_differs_from_the_messages) { for_each_damage(check_is_reported); }
+TEST_LONG(D15_check_reports_everything_that_differs_from_the_messages) { for_each_damage(check_is_reported); }
 
 static void check_is_repaired(struct scene *scene, const char *text) {
   (void)text;

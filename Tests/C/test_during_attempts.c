@@ -98,7 +98,7 @@ static msgq_verdict read_slowly(void *context, const msgq_delivery *delivery, ms
   return atomic_fetch_add(&reader->calls, 1) < 30 ? MSGQ_VERDICT_RETRY : MSGQ_VERDICT_SENT;
 }
 
-TEST(X6_no_attempt_mixes_old_and_new_bodies) {
+TEST_LONG(X6_no_attempt_mixes_old_and_new_bodies) {
   int64_t ladder[64];
   static char body[body_size + 1];
   struct scene scene;
@@ -409,7 +409,7 @@ TEST(X2_a_transport_can_report_that_a_message_was_not_sent) {
 }
 
 /* With 64 attempts side by side the engine's threads take the lock thousands of times a second. */
-TEST(F8_a_caller_that_enqueues_and_a_drain_take_turns) {
+TEST_LONG(F8_a_caller_that_enqueues_and_a_drain_take_turns) {
   enum { most_messages = 5000, conversations = 64 };
   const int messages = check_times(most_messages, 300);
   /* Ten times what an enqueue with its disk flush takes on a busy machine; with an unfair lock it took 70 ms and more. */

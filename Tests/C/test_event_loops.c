@@ -45,7 +45,7 @@ TEST(X7_epoll_poll_and_select_agree) {
   host_end(&host);
 }
 
-TEST(X7_an_idle_event_loop_is_not_woken) {
+TEST_LONG(X7_an_idle_event_loop_is_not_woken) {
   struct host host;
   int woken = 0, flushed = 0;
   host_begin(&host, MSGQ_MODE_AUTO);
@@ -87,7 +87,7 @@ static size_t status_events(struct journal *journal) {
   return steps;
 }
 
-TEST(X7_no_wake_up_is_lost) {
+TEST_LONG(X7_no_wake_up_is_lost) {
   struct host host;
   pthread_t thread;
   host_begin(&host, MSGQ_MODE_AUTO);
@@ -199,7 +199,7 @@ static void run_nested_loop(bool in_handler, bool in_transport) {
   host_end(&host);
 }
 
-TEST(X7_an_event_loop_inside_a_callback_does_not_spin) {
+TEST_LONG(X7_an_event_loop_inside_a_callback_does_not_spin) {
   run_nested_loop(true, false);
   run_nested_loop(false, true);
   run_nested_loop(true, true);

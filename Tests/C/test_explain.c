@@ -65,7 +65,7 @@ TEST(X1_reasons_manual_offline_paused_failed_and_no_transport) {
 }
 
 /* So many messages that wait for a time block those behind them. */
-TEST(X1_M14_behind_more_scheduled_messages_than_are_passed_over) {
+TEST_LONG(X1_M14_behind_more_scheduled_messages_than_are_passed_over) {
   enum { passed = 1024 };
   struct scene scene;
   struct stub stub;
@@ -352,7 +352,7 @@ static void run_random_case(uint32_t seed) {
   post_end(&test.post);
 }
 
-TEST(X1_explanations_match_what_a_drain_does) {
+TEST_LONG(X1_explanations_match_what_a_drain_does) {
   const uint32_t last = (uint32_t)check_times(40, 5);
   for (uint32_t seed = 1; seed <= last; seed++) {
     unsigned before = check_failures();

@@ -44,7 +44,7 @@ static int64_t listing_time(struct scene *scene, const msgq_filter *filter, size
   return best;
 }
 
-TEST(Q11_R5_fifty_and_a_hundred_messages_are_listed_in_less_than_100_ms) {
+TEST_LONG(Q11_R5_fifty_and_a_hundred_messages_are_listed_in_less_than_100_ms) {
   struct scene scene;
   struct stub stub;
   msgq_filter queued = MSGQ_FILTER_INIT, failed = MSGQ_FILTER_INIT;

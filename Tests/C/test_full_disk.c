@@ -95,7 +95,7 @@ static void check_body_size(struct scene *scene, const char *id, size_t expected
 }
 
 /* A truncation of the database would release the blocks reserved after its end, and another program could take them. */
-TEST(D9_a_checkpoint_does_not_release_the_reserved_space) {
+TEST_LONG(D9_a_checkpoint_does_not_release_the_reserved_space) {
   struct scene scene;
   struct stat before, after;
   scene_begin_open(&scene);
@@ -583,7 +583,7 @@ TEST(H12_D9_a_receipt_without_any_room_is_refused) {
 }
 
 /* The same for the other calls that go on with fewer messages in each transaction. */
-TEST(D9_calls_for_many_messages_without_any_room_are_refused) {
+TEST_LONG(D9_calls_for_many_messages_without_any_room_are_refused) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_REJECT);

@@ -88,7 +88,7 @@ TEST(A10_a_hung_transport_blocks_no_other_conversation) {
 }
 
 /* After many quick calls several attempts begin together; one of their calls hangs. */
-TEST(A10_a_call_that_hangs_delays_no_call_that_waits_behind_it) {
+TEST_LONG(A10_a_call_that_hangs_delays_no_call_that_waits_behind_it) {
   enum { conversations = 16, after = 3 };
   const int before = check_times(100, 20);
   struct scene scene;

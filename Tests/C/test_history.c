@@ -330,7 +330,7 @@ TEST(H3_paging_forwards_while_messages_are_added_and_deleted) {
   scene_end(&scene);
 }
 
-TEST(H3_a_cursor_stays_valid_while_history_is_pruned) {
+TEST_LONG(H3_a_cursor_stays_valid_while_history_is_pruned) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -532,7 +532,7 @@ static void put_one_each(struct scene *scene, int count) {
 }
 
 /* One step of pruning removes messages that are in the indexes already, and others of the same conversations that are not. */
-TEST(H1_H4_pruned_conversations_are_not_listed_and_hide_no_others) {
+TEST_LONG(H1_H4_pruned_conversations_are_not_listed_and_hide_no_others) {
   enum { kept = 150, pruned = 100 };
   struct scene scene;
   char names[64];

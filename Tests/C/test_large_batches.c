@@ -144,7 +144,7 @@ static void begin_listening(struct scene *scene, struct listener *listener) {
   AWAIT(atomic_load(&listener->entered));
 }
 
-TEST(Q1_each_message_of_a_large_batch_has_its_event) {
+TEST_LONG(Q1_each_message_of_a_large_batch_has_its_event) {
   struct scene scene;
   struct listener listener;
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -166,7 +166,7 @@ TEST(Q1_each_message_of_a_large_batch_has_its_event) {
   free(sizes);
 }
 
-TEST(Q1_a_handler_is_told_how_many_events_were_lost) {
+TEST_LONG(Q1_a_handler_is_told_how_many_events_were_lost) {
   enum { count = 12000 };
   struct scene scene;
   struct listener listener;

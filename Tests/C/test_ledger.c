@@ -115,7 +115,7 @@ static size_t check_ledger(struct scene *scene, const char *id, size_t text, con
   return size;
 }
 
-TEST(X2_the_first_4_and_the_last_60_attempts_are_kept) {
+TEST_LONG(X2_the_first_4_and_the_last_60_attempts_are_kept) {
   struct scene scene;
   struct refuser refuser = { .text = 511 };
   uint32_t expected[64];

@@ -296,7 +296,7 @@ static bool is_readable(int descriptor) {
   return poll(&watched, 1, 0) == 1;
 }
 
-TEST(D13_lines_are_read_and_lost_ones_counted) {
+TEST_LONG(D13_lines_are_read_and_lost_ones_counted) {
   enum { lines = 256, lost = 44 };
   struct scene scene;
   msgq_log_level level = MSGQ_LOG_DEBUG;
@@ -448,7 +448,7 @@ static void *read_and_reset(void *context) {
   return context;
 }
 
-TEST(D13_functions_are_replaced_while_lines_are_logged) {
+TEST_LONG(D13_functions_are_replaced_while_lines_are_logged) {
   static atomic_int released;
   struct scene scene;
   pthread_t reading, counting[2];

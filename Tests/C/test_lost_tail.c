@@ -59,7 +59,7 @@ static void check_refused_with_option(struct scene *scene, const char *text) {
   scene->options.refuse_lost_tail = false;
 }
 
-TEST(D7_a_flipped_bit_in_the_log_is_reported_with_the_missing_sequences) {
+TEST_LONG(D7_a_flipped_bit_in_the_log_is_reported_with_the_missing_sequences) {
   for (int place = 1; place <= 3; place++) {
     struct scene scene;
     begin_crashed(&scene);

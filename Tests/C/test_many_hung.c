@@ -70,7 +70,7 @@ static void end_hung(struct scene *scene) {
   scene_end(scene);
 }
 
-TEST(A10_up_to_sixteen_hung_calls_block_no_other_conversation) {
+TEST_LONG(A10_up_to_sixteen_hung_calls_block_no_other_conversation) {
   struct scene scene;
   begin_hung(&scene, ceiling);
   put(&scene, "a", "ana", "hello");
@@ -80,7 +80,7 @@ TEST(A10_up_to_sixteen_hung_calls_block_no_other_conversation) {
 }
 
 /* The calls that return would wait for ever if they waited for a hung one, so their time has no limit of its own. */
-TEST(A10_with_more_hung_calls_sending_stops_and_other_calls_return) {
+TEST_LONG(A10_with_more_hung_calls_sending_stops_and_other_calls_return) {
   struct scene scene;
   msgq_page *list = NULL;
   begin_hung(&scene, ceiling + 1);

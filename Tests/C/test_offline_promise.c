@@ -35,7 +35,7 @@ TEST(Q24_the_banner_promises_that_queued_messages_will_be_sent) {
   scene_end(&scene);
 }
 
-TEST(Q24_the_banner_promises_nothing_that_may_not_come) {
+TEST_LONG(Q24_the_banner_promises_nothing_that_may_not_come) {
   struct scene scene;
   struct stub stub;
   for (int way = 0; way < 8; way++) {

@@ -286,14 +286,14 @@ static void retry_while_paused(msgq_mode mode, const char *scope) {
   scene_end(&scene);
 }
 
-TEST(R15_while_paused_a_retry_is_queued_and_send_now_is_refused) {
+TEST_LONG(R15_while_paused_a_retry_is_queued_and_send_now_is_refused) {
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode += 1) {
     retry_while_paused((msgq_mode)mode, NULL);
     retry_while_paused((msgq_mode)mode, "ana");
   }
 }
 
-TEST(R14_retry_all_sends_all_failed_messages_in_every_mode) {
+TEST_LONG(R14_retry_all_sends_all_failed_messages_in_every_mode) {
   static const char *const names[] = { "ana", "ben", "cem" };
   const int many = check_times(600, 60);
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
@@ -424,7 +424,7 @@ TEST(R14_retry_all_without_a_transport_changes_nothing) {
   scene_end(&scene);
 }
 
-TEST(R14_retry_all_queues_a_hundred_thousand_messages) {
+TEST_LONG(R14_retry_all_queues_a_hundred_thousand_messages) {
   enum { most = 100000 };
   const int many = check_times(most, 500);
   static const char *const names[] = { "ana", "ben", "cem", "dana" };

@@ -142,7 +142,7 @@ static void check_refused(struct scene *scene, struct shop *shop, msgq_result ex
   CHECK_NUMBER(1, sqlite3_get_autocommit(shop->database));
 }
 
-TEST(T6_a_database_that_has_no_outbox_of_this_version_is_left_as_it_is) {
+TEST_LONG(T6_a_database_that_has_no_outbox_of_this_version_is_left_as_it_is) {
   static const struct {
     const char *sql;
     msgq_result expected;

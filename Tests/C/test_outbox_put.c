@@ -276,7 +276,7 @@ TEST(T1_put_refuses_metadata_that_no_queue_could_keep) {
   end(&scene, &shop);
 }
 
-TEST(T1_a_metadata_key_that_is_too_large_is_refused) {
+TEST_LONG(T1_a_metadata_key_that_is_too_large_is_refused) {
   enum { size = (16 << 20) + 4096 };
   struct scene scene;
   struct shop shop;

@@ -322,7 +322,7 @@ TEST(A13_without_a_history_the_receipt_is_an_event) {
   scene_end(&scene);
 }
 
-TEST(H1_X8_a_late_success_counts_against_keep_sent) {
+TEST_LONG(H1_X8_a_late_success_counts_against_keep_sent) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);

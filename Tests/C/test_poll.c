@@ -170,7 +170,7 @@ static void *echo_run(void *context) {
   return NULL;
 }
 
-TEST(X8_a_drain_that_runs_callbacks_is_woken_by_answers) {
+TEST_LONG(X8_a_drain_that_runs_callbacks_is_woken_by_answers) {
   enum { many = 200 };
   struct scene scene;
   struct echo echo;

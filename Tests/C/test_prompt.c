@@ -119,7 +119,7 @@ TEST(Q4_a_short_connection_raises_no_prompt) {
   post_end(&post);
 }
 
-TEST(Q4_A5_a_hundred_changes_in_a_second_raise_one_prompt) {
+TEST_LONG(Q4_A5_a_hundred_changes_in_a_second_raise_one_prompt) {
   struct post post;
   begin_asking(&post, 3, 60000, 300);
   for (int change = 0; change < 100; change++) {

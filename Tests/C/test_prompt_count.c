@@ -43,7 +43,7 @@ static msgq_report drain_with_failed(struct post *post) {
   return report;
 }
 
-TEST(Q22_the_standing_prompt_follows_the_queue) {
+TEST_LONG(Q22_the_standing_prompt_follows_the_queue) {
   struct post post;
   struct entry entry;
   char id[16];
@@ -132,7 +132,7 @@ TEST(Q22_only_what_a_yes_sends_is_counted) {
   post_end(&post);
 }
 
-TEST(Q22_a_scheduled_message_is_counted_when_it_is_due) {
+TEST_LONG(Q22_a_scheduled_message_is_counted_when_it_is_due) {
   struct post post;
   begin(&post);
   post_open(&post);
@@ -324,7 +324,7 @@ TEST_LONG(Q22_a_million_messages_are_counted) {
 }
 
 /* Conversations whose only message is scheduled are examined one by one, and all of them get another message after the first ones were. */
-TEST(Q22_a_count_that_a_lost_connection_interrupted_begins_again) {
+TEST_LONG(Q22_a_count_that_a_lost_connection_interrupted_begins_again) {
   enum { total = 20000 };
   static char names[total][8];
   static msgq_draft drafts[total];

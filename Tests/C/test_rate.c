@@ -152,7 +152,7 @@ static void check_batches(const struct batches *batches, double opened, double r
 }
 
 /* The allowance grows while the bodies of a batch are read. */
-TEST(F3_B1_no_window_has_more_messages_than_the_rate_in_batches) {
+TEST_LONG(F3_B1_no_window_has_more_messages_than_the_rate_in_batches) {
   enum { messages = 500, body_size = 32768 };
   static char body[body_size];
   static struct batches batches;
@@ -184,7 +184,7 @@ TEST(F3_B1_no_window_has_more_messages_than_the_rate_in_batches) {
 
 /* The bodies of a batch are copied before the call: the rate counts from the call. The tolerance is for a thread that loses the processor at
    the call; the copy takes several times as long. */
-TEST(F3_B1_the_rate_counts_from_the_call_after_a_large_body_was_copied) {
+TEST_LONG(F3_B1_the_rate_counts_from_the_call_after_a_large_body_was_copied) {
   enum { body_size = 64 << 20 };
   static struct batches batches;
   msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
@@ -289,7 +289,7 @@ TEST_ALONE(F3_a_wait_for_the_rate_uses_no_processor_time_and_blocks_nothing_else
   scene_end(&scene);
 }
 
-TEST(F3_an_attempt_times_out_while_others_wait_for_the_rate) {
+TEST_LONG(F3_an_attempt_times_out_while_others_wait_for_the_rate) {
   struct scene scene;
   struct tally tally;
   begin(&scene, &tally, 1, 1, 0);
@@ -356,7 +356,7 @@ TEST(F3_F4_bad_options_are_refused) {
 /* The number of attempts that a ramp from 1 to `rate` permits in its first seconds. */
 static double ramped(double rate, double ramp, double seconds) { return 1 + seconds + (rate - 1) * seconds * seconds / (2 * ramp); }
 
-TEST(F4_after_an_outage_rate_and_attempts_in_flight_grow_slowly) {
+TEST_LONG(F4_after_an_outage_rate_and_attempts_in_flight_grow_slowly) {
   struct scene scene;
   struct tally tally;
   begin(&scene, &tally, 200, 20, 4000);
@@ -378,7 +378,7 @@ TEST(F4_after_an_outage_rate_and_attempts_in_flight_grow_slowly) {
   scene_end(&scene);
 }
 
-TEST(F4_an_overloaded_receiver_halves_the_rate) {
+TEST_LONG(F4_an_overloaded_receiver_halves_the_rate) {
   static const int64_t ladder[] = { 3600000 };
   struct scene scene;
   struct tally tally;

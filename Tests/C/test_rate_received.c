@@ -55,7 +55,7 @@ static void begin(struct post *post, double rate, uint32_t burst, uint32_t slots
 }
 
 /* Every kind of attempt: the backlog, direct ones, retries by timer, by hand and of all, send now, drains. */
-TEST(F3_a_receiver_measures_no_window_over_the_rate_whatever_starts_the_attempts) {
+TEST_LONG(F3_a_receiver_measures_no_window_over_the_rate_whatever_starts_the_attempts) {
   enum { slots = 4, on_demand = 4, backlog = 60, direct = 60 };
   /* Of the 20 messages that are refused for now, a few may be the same one again: none uses up its retries. */
   static const int64_t ladder[] = { 10, 10, 10, 10, 10, 10 };
@@ -94,7 +94,7 @@ TEST(F3_a_receiver_measures_no_window_over_the_rate_whatever_starts_the_attempts
 }
 
 /* The allowance grows while the bodies of a batch are read, and is full after each late answer. */
-TEST(F3_B1_a_receiver_measures_no_window_over_the_rate_in_batches) {
+TEST_LONG(F3_B1_a_receiver_measures_no_window_over_the_rate_in_batches) {
   enum { messages = 500, body_size = 32768 };
   static char body[body_size];
   static msgq_draft drafts[messages];

@@ -262,7 +262,7 @@ static void *record_thread(void *context) {
   return NULL;
 }
 
-TEST(H12_threads_that_record_the_same_messages_store_each_once) {
+TEST_LONG(H12_threads_that_record_the_same_messages_store_each_once) {
   struct scene scene;
   struct stub stub;
   pthread_t threads[4];

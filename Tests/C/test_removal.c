@@ -188,7 +188,7 @@ static void begin_deletion(struct deletion *deletion, struct scene *scene) {
   pthread_create(&deletion->thread, NULL, delete_in_thread, deletion);
 }
 
-TEST(H13_other_calls_run_while_a_conversation_is_deleted) {
+TEST_LONG(H13_other_calls_run_while_a_conversation_is_deleted) {
   struct scene scene;
   struct deletion deletion;
   size_t stored = (size_t)check_times(20000, 2000), during = 0, later = 0;
@@ -250,7 +250,7 @@ TEST(H13_nothing_of_a_conversation_starts_while_it_is_deleted) {
 }
 
 /* The end of a deletion is no trigger, and nobody paused anything. */
-TEST(H13_M8_a_deletion_starts_no_other_message_and_is_no_pause) {
+TEST_LONG(H13_M8_a_deletion_starts_no_other_message_and_is_no_pause) {
   struct scene scene;
   struct stub stub;
   struct deletion deletion;
@@ -304,7 +304,7 @@ TEST(H13_what_replaces_a_message_meanwhile_is_not_deleted) {
   scene_end(&scene);
 }
 
-TEST(H13_a_pause_outlives_the_deletion_of_a_conversation) {
+TEST_LONG(H13_a_pause_outlives_the_deletion_of_a_conversation) {
   struct scene scene;
   struct stub stub;
   struct deletion deletion;

@@ -338,7 +338,7 @@ TEST(F5_of_a_batch_the_last_one_wins_in_the_first_place) {
   }
 }
 
-TEST(F5_replaced_text_is_overwritten_in_the_files) {
+TEST_LONG(F5_replaced_text_is_overwritten_in_the_files) {
   static const char secret[] = "the secret that must not be found again";
   struct scene scene;
   char log[128];

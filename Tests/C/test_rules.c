@@ -115,7 +115,7 @@ TEST(M4_the_default_ladder_begins_with_five_seconds) {
   post_end(&post);
 }
 
-TEST(M4_each_step_of_a_ladder_is_used_once_and_in_order) {
+TEST_LONG(M4_each_step_of_a_ladder_is_used_once_and_in_order) {
   static const int64_t ladder[] = { 100, 400, 700 };
   struct post post;
   msgq_ledger *ledger = NULL;
@@ -211,7 +211,7 @@ static void in_seconds(char text[64], int seconds) {
   strftime(text, 64, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &parts));
 }
 
-TEST(M6_retry_after_of_a_message_delays_only_its_conversation) {
+TEST_LONG(M6_retry_after_of_a_message_delays_only_its_conversation) {
   for (int form = 0; form < 2; form++) {
     struct post post;
     char header[64] = "2";
@@ -230,7 +230,7 @@ TEST(M6_retry_after_of_a_message_delays_only_its_conversation) {
   }
 }
 
-TEST(M6_retry_after_of_the_queue_delays_all_messages) {
+TEST_LONG(M6_retry_after_of_the_queue_delays_all_messages) {
   for (int form = 0; form < 2; form++) {
     struct post post;
     char header[64] = "2";
@@ -324,7 +324,7 @@ TEST(X1_a_final_failure_can_block_its_conversation_and_is_named) {
   post_end(&post);
 }
 
-TEST(X1_a_blocked_conversation_resumes_when_the_failed_message_is_sent_or_deleted) {
+TEST_LONG(X1_a_blocked_conversation_resumes_when_the_failed_message_is_sent_or_deleted) {
   for (int way = 0; way < 3; way++) {
     struct post post;
     post_begin(&post);

@@ -101,7 +101,7 @@ static void damage(struct file_copy *copy, uint64_t *seed) {
   }
 }
 
-TEST(D15_random_damage_loses_only_the_damaged_messages) {
+TEST_LONG(D15_random_damage_loses_only_the_damaged_messages) {
   struct scene scene;
   const char *given = getenv("MSGQ_SEED");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 10) | 1 : (uint64_t)wall_ms() | 1;

@@ -157,7 +157,7 @@ TEST_LONG(F7_the_file_becomes_shorter_while_the_queue_is_idle) {
   scene_end(&scene);
 }
 
-TEST(F7_statistics_have_the_size_of_the_file) {
+TEST_LONG(F7_statistics_have_the_size_of_the_file) {
   struct scene scene;
   scene_begin_open(&scene);
   msgq_statistics empty = statistics_of(&scene);

@@ -237,7 +237,7 @@ static void check_minute(const msgq_minute_page *page, size_t index, int64_t sta
   CHECK_NUMBER(failed, found->failed_attempts);
 }
 
-TEST(X9_I9_the_last_hour_is_kept_by_the_minute) {
+TEST_LONG(X9_I9_the_last_hour_is_kept_by_the_minute) {
   const int64_t start = 1700000000000;
   struct scene scene;
   msgq_minute_page *page = NULL;

@@ -136,7 +136,7 @@ static void fate_replaced(struct scene *scene) {
   CHECK(is_gone(scene, "a"));
 }
 
-TEST(T3_an_id_that_was_taken_over_never_comes_back_whatever_became_of_its_message) {
+TEST_LONG(T3_an_id_that_was_taken_over_never_comes_back_whatever_became_of_its_message) {
   static const struct {
     const char *name;
     void (*happen)(struct scene *scene);
@@ -560,7 +560,7 @@ TEST(T3_bad_arguments_of_a_hand_over_change_nothing) {
   scene_end(&scene);
 }
 
-TEST(T3_a_large_hand_over_is_taken_over_and_forgotten_whole) {
+TEST_LONG(T3_a_large_hand_over_is_taken_over_and_forgotten_whole) {
   enum { count = 3000 };
   struct scene scene;
   static msgq_draft drafts[count];

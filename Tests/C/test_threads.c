@@ -105,7 +105,7 @@ static msgq_verdict pausing_send(void *context, const msgq_delivery *delivery, m
 }
 
 /* Attempts that began together with others, and whose calls were not made, are put back. */
-TEST(Q16_after_a_pause_no_call_begins_of_attempts_that_wait_for_it) {
+TEST_LONG(Q16_after_a_pause_no_call_begins_of_attempts_that_wait_for_it) {
   enum { conversations = 16, rounds = 40, total = conversations * rounds };
   struct scene scene;
   struct pausing pausing = { 0 };

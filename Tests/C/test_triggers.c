@@ -192,7 +192,7 @@ static void flap(struct post *post, const char *prefix) {
   }
 }
 
-TEST(A5_flapping_loses_nothing_and_sends_nothing_twice) {
+TEST_LONG(A5_flapping_loses_nothing_and_sends_nothing_twice) {
   struct post post;
   char order[256];
   begin_auto(&post);
@@ -214,7 +214,7 @@ TEST(A5_flapping_loses_nothing_and_sends_nothing_twice) {
   post_end(&post);
 }
 
-TEST(A5_flapping_causes_few_attempts) {
+TEST_LONG(A5_flapping_causes_few_attempts) {
   struct post post;
   begin_auto(&post);
   post.scene.options.online_debounce_ms = 200;
@@ -235,7 +235,7 @@ TEST(A5_flapping_causes_few_attempts) {
   post_end(&post);
 }
 
-TEST(A5_a_transport_that_reports_offline_is_called_at_most_three_times) {
+TEST_LONG(A5_a_transport_that_reports_offline_is_called_at_most_three_times) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);

@@ -96,12 +96,12 @@ static unsigned live_call(double share, bool direct) {
   return recorder.awaited_at;
 }
 
-TEST(F1_a_message_for_an_idle_conversation_leaves_within_3_attempts) {
+TEST_LONG(F1_a_message_for_an_idle_conversation_leaves_within_3_attempts) {
   CHECK(live_call(0.5, false) <= 102);
   CHECK(live_call(0.5, true) <= 102);
 }
 
-TEST(F1_live_share_is_0_to_1) {
+TEST_LONG(F1_live_share_is_0_to_1) {
   struct scene scene;
   msgq_queue *queue = NULL;
   CHECK_NUMBER(waiting() + 1, live_call(0, true));
@@ -136,7 +136,7 @@ TEST(F2_the_conversation_with_the_highest_priority_is_next) {
 }
 
 /* The store is read from the beginning after a restart; the message with the priority is the last of all. */
-TEST(F2_a_priority_counts_in_a_long_queue_after_a_restart) {
+TEST_LONG(F2_a_priority_counts_in_a_long_queue_after_a_restart) {
   struct scene scene;
   struct recorder recorder;
   const int many = check_times(2000, 500);

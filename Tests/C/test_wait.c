@@ -664,7 +664,7 @@ TEST(M14_X7_a_wait_runs_the_callbacks_of_a_polled_queue) {
   }
 }
 
-TEST(M14_X7_a_wait_of_a_polled_queue_without_threads_ends_at_its_time) {
+TEST_LONG(M14_X7_a_wait_of_a_polled_queue_without_threads_ends_at_its_time) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);

@@ -87,7 +87,7 @@ TEST(T9_open_waits_for_another_queue_of_the_process) {
   scene_end(&scene);
 }
 
-TEST(T9_an_owner_waits_for_readers_and_a_reader_for_the_owner) {
+TEST_LONG(T9_an_owner_waits_for_readers_and_a_reader_for_the_owner) {
   struct scene scene;
   struct opening opening;
   msgq_options reading = MSGQ_OPTIONS_INIT;
