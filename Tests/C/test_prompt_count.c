@@ -65,6 +65,8 @@ TEST_LONG(Q22_the_standing_prompt_follows_the_queue) {
   CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "m2"));
   AWAIT(asked(&post) == 1);
   CHECK_TEXT("Connected. Auto-send 1 queued message?", state_of(&post.scene).prompt.text);
+  /* The handler is told later than the state changes. */
+  AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_PROMPT_CHANGED, &entry) && entry.prompt.messages == 1);
   /* Many changes are few events: at most four a second. */
   size_t before = events(&post, MSGQ_EVENT_PROMPT_CHANGED);
   int64_t start = steady_ms();
