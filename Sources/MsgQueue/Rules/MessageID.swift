@@ -61,18 +61,18 @@ package enum MessageID {
         guard id.utf8.count == 36 else { return nil }
         var id = id
         return id.withUTF8 { text in
-            let dashes: UInt64 = 1 << 8 | 1 << 13 | 1 << 18 | 1 << 23
-            var (high, low): (UInt64, UInt64) = (0, 0)
-            for (place, byte) in text.enumerated() {
-                if dashes >> UInt64(place) & 1 == 1 {
-                    guard byte == 0x2d else { return nil }
-                    continue
+            var isUUID = [8, 13, 18, 23].allSatisfy { text[$0] == 0x2d }
+            func append(_ places: Range<Int>, to number: inout UInt64) {
+                for place in places {
+                    let (digit, letter) = (text[place] &- 0x30, text[place] &- 0x61)
+                    isUUID = isUUID && (digit < 10 || letter < 6)
+                    number = number << 4 | UInt64(digit < 10 ? digit : letter &+ 10)
                 }
-                let (digit, letter) = (byte &- 0x30, byte &- 0x61)
-                guard digit < 10 || letter < 6 else { return nil }
-                (high, low) = (high << 4 | low >> 60, low << 4 | UInt64(digit < 10 ? digit : letter &+ 10))
             }
-            return (high, low)
+            var (high, low): (UInt64, UInt64) = (0, 0)
+            for places in [0..<8, 9..<13, 14..<18] { append(places, to: &high) }
+            for places in [19..<23, 24..<36] { append(places, to: &low) }
+            return isUUID ? (high, low) : nil
         }
     }
 }
