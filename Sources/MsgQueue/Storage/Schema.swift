@@ -8,8 +8,12 @@ enum Schema {
     static let applicationID: Int64 = 0x6d73_6771
     static let version = Layout.current.version
 
-    /// The statements that create a store: the tables of layout 2, then the upgrades, so that all stores have the same schema.
-    static let statements = tables + historyTables + [priorityIndex] + additionsOf3 + [firstState]
+    /// The statements that create a store. Its schema is that of an upgraded one. A column that is added by a statement of its own has SQLite
+    /// read the whole schema again: that took two thirds of the creation.
+    static let statements = tables.map(withAdditions) + historyTables + [priorityIndex] + objectsAddedBy3 + [firstState]
+
+    /// The same with upgrades. Without the pages of `vacuumsInSteps`, the tables begin on other pages then: those of development versions.
+    static let statementsWithUpgrades = tables + historyTables + [priorityIndex] + additionsOf3 + [firstState]
 
     /// The status `sending` is not stored: a message is being sent when it has a row in `in_flight`.
     private static let tables: [String] = [
@@ -194,11 +198,21 @@ enum Schema {
         "CREATE INDEX message_due ON message(due_at) WHERE due_at != 0 AND status = 0",
     ]
 
-    /// The statements that make layout 3 of layout 2. They are also the last ones for new stores, whose root pages stay the same.
+    private static let columnsOf3 = [("state", stateAdditions), ("message", messageAdditions), ("conversation", conversationAdditions)]
+
+    private static let objectsAddedBy3 = timeIndexes + [titleTable] + failureTables + waitIndexes + [handedOverTable]
+
+    /// The statements that make layout 3 of layout 2.
     static let additionsOf3 =
-        stateAdditions.map { "ALTER TABLE state ADD COLUMN \($0)" } + messageAdditions.map { "ALTER TABLE message ADD COLUMN \($0)" }
-        + conversationAdditions.map { "ALTER TABLE conversation ADD COLUMN \($0)" } + timeIndexes + [titleTable]
-        + failureTables + waitIndexes + [handedOverTable]
+        columnsOf3.flatMap { table, columns in columns.map { "ALTER TABLE \(table) ADD COLUMN \($0)" } } + objectsAddedBy3
+
+    /// Returns the statement that creates a table with all of its columns, as SQLite writes it when they are added.
+    private static func withAdditions(_ statement: String) -> String {
+        guard let (_, columns) = columnsOf3.first(where: { statement.hasPrefix("CREATE TABLE \($0.0)(") }),
+            let end = statement.lastIndex(of: ")")
+        else { return statement }
+        return statement[..<end] + columns.map { ", \($0)" }.joined() + statement[end...]
+    }
 
     /// The tables and indexes that layout 3 added.
     static let objectsOf3: Set<String> = [

@@ -20,7 +20,8 @@ enum StoreCreation {
     static func image(usesLog: Bool, pageSize: Int64 = pageSizes[0], vacuumsInSteps: Bool = true) throws(QueueError) -> [UInt8] {
         var first = StoreState()
         first.generation = Int64.random(in: 1...Int64.max)
-        return try image(usesLog: usesLog, pageSize: pageSize, vacuumsInSteps: vacuumsInSteps, Schema.statements + [first.update])
+        let statements = vacuumsInSteps ? Schema.statements : Schema.statementsWithUpgrades
+        return try image(usesLog: usesLog, pageSize: pageSize, vacuumsInSteps: vacuumsInSteps, statements + [first.update])
     }
 
     private static func image(
