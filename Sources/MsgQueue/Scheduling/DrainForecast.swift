@@ -83,8 +83,29 @@ package struct DrainForecast {
     private func isLeft(_ conversation: Name) -> Bool {
         if scheduler.gate.pauses.conversations.contains(conversation) || scheduler.session?.conversation == conversation { return true }
         if scheduler.gate.flights.values.contains(where: { $0.isHung && $0.conversation == conversation }) { return true }
-        // Those that are not read yet may start without it.
-        return scheduler.lanes[conversation]?.hasUnreadSelfStarting ?? false
+        return mayStartUnread(conversation)
+    }
+
+    /// Whether messages of the conversation that are not read yet may start without a yes.
+    func mayStartUnread(_ conversation: Name) -> Bool {
+        guard let lane = scheduler.lanes[conversation], lane.hasUnreadSelfStarting else { return false }
+        return !needsYes(lane.last.addingClamped(1), lane, conversation)
+    }
+
+    /// Whether the message starts without a yes, when its time has come.
+    func startsWithoutYes(_ sequence: Int64, _ conversation: Name) -> Bool {
+        guard let lane = scheduler.lanes[conversation], lane.startsUnasked(sequence) else { return false }
+        return !needsYes(sequence, lane, conversation)
+    }
+
+    /// Whether only a yes sends what is before this place of the conversation: a message that does not start without it, or a failed one that
+    /// blocks those behind it.
+    private func needsYes(_ sequence: Int64, _ lane: Lane, _ conversation: Name) -> Bool {
+        scheduler.gate.isBlocked(sequence, conversation)
+            || lane.upcoming.contains { head in
+                guard head.sequence < sequence, !lane.startsUnasked(head.sequence) else { return false }
+                return fate(of: head, conversation, includesFailed: scheduler.prompt.includesFailed) == .sends
+            }
     }
 
     /// The conversations of which a yes may send less than the sums of the store say.
@@ -105,7 +126,7 @@ package struct DrainForecast {
             guard !reach.stopped.contains(conversation), !isLeft(conversation) else { return false }
             let head = message.isFailed ? putBack(message.head) : known(message.head, conversation)
             switch fate(of: head, conversation, includesFailed: scheduler.prompt.includesFailed) {
-            case .sends: return message.isFailed || !scheduler.startsUnasked(head, conversation)
+            case .sends: return message.isFailed || !startsWithoutYes(head.sequence, conversation)
             case .passes: break
             case .defers: reach.passDeferred(in: conversation)
             case .stops: reach.stop(conversation)
@@ -120,7 +141,7 @@ package struct DrainForecast {
         return !sentByYes([message], &reach).isEmpty
     }
 
-    /// The known messages of the conversation that start without a yes.
+    /// The known messages of the conversation that may start without a yes.
     package func selfStarting(in conversation: Name) -> [Head] {
         guard let lane = scheduler.lanes[conversation], lane.hasSelfStarting else { return [] }
         return (lane.upcoming + lane.deferred).filter { lane.startsUnasked($0.sequence) }

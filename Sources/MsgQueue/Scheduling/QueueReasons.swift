@@ -55,10 +55,11 @@ package struct QueueReasons {
     /// The number of messages that start without a drain or an answer. The index has only some of each conversation: one with further ones
     /// in the store counts as a whole.
     private func selfStartingMessages(_ queuedIn: (Name) -> Int64) -> Int64 {
-        scheduler.lanes.byName.reduce(0) { sum, entry in
+        let forecast = DrainForecast(scheduler, now)
+        return scheduler.lanes.byName.reduce(0) { sum, entry in
             let (name, lane) = entry
             let known = Int64((lane.upcoming + lane.deferred).count { lane.startsUnasked($0.sequence) })
-            return sum + (lane.hasUnreadSelfStarting ? max(known, queuedIn(name)) : known)
+            return sum + (forecast.mayStartUnread(name) ? max(known, queuedIn(name)) : known)
         }
     }
 

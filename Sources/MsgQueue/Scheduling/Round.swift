@@ -35,8 +35,8 @@ package struct Round {
     var isComplete: Bool { soughtThrough >= through }
     /// No message of the round is left to send.
     var isOver: Bool { isComplete && picks.isEmpty && !hasSkipped && returning.isEmpty && delays.isEmpty }
-    /// It has messages to send without a resume of a conversation.
-    var isBusy: Bool { !isComplete || !picks.isEmpty || !returning.isEmpty || !delays.isEmpty }
+    /// It has messages to send, and waits for nothing before them.
+    var isSending: Bool { !isComplete || !picks.isEmpty }
     var needsMore: Bool { !isComplete && picks.count < Self.window / 2 }
 
     /// Adds messages that another `retryAll` put back, from `sequence` on.

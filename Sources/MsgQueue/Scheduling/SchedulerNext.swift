@@ -60,7 +60,7 @@ extension Scheduler {
     }
 
     /// Whether `retryAll` sends its messages.
-    private var isRetrying: Bool { round?.isBusy == true }
+    private var isRetrying: Bool { round?.isSending == true }
 
     /// Whether a message of the drain would be sent now, but for the rate.
     private func hasDelayedStart(_ session: DrainQueue.Session, _ now: Moment) -> Bool {
