@@ -31,6 +31,8 @@ final class ChangeFeed {
     static let reservePerUnsent: Int64 = 256
 
     private let table: ChangeTable
+    /// The store is only read: a change that only this process has made is none, because no token may be ahead of the store.
+    private let isReading: Bool
     /// The most changes that are kept.
     private let keep: Int64
     private let limitFileBytes: Int64
@@ -48,8 +50,8 @@ final class ChangeFeed {
     /// The check value of the oldest change.
     private var oldestCheck: (position: Int64, check: UInt64)?
 
-    private init(_ database: Database, keep: Int64, limitFileBytes: Int64) {
-        (table, self.keep, self.limitFileBytes) = (ChangeTable(database), keep, limitFileBytes)
+    private init(_ database: Database, keep: Int64, limitFileBytes: Int64, isReading: Bool = false) {
+        (table, self.keep, self.limitFileBytes, self.isReading) = (ChangeTable(database), keep, limitFileBytes, isReading)
     }
 
     // MARK: Opening
@@ -57,7 +59,7 @@ final class ChangeFeed {
     /// The feed of a store that is only read; nil: it has none.
     static func reading(_ database: Database) throws(QueueError) -> ChangeFeed? {
         guard let head = try ChangeTable(database).head(), head.count > 0 else { return nil }
-        let feed = ChangeFeed(database, keep: head.count, limitFileBytes: 0)
+        let feed = ChangeFeed(database, keep: head.count, limitFileBytes: 0, isReading: true)
         guard try feed.read(head) else { return nil }
         return feed
     }
@@ -122,7 +124,7 @@ final class ChangeFeed {
     func note(
         _ kind: StoredChange.Kind, _ status: MessageStatus, of row: Row, _ failure: FailureKind = .none, code: Int32 = 0
     ) throws(QueueError) {
-        guard !isGivingWay else { return }
+        guard !isGivingWay, !isReading else { return }
         // Before it, so that it can be amended.
         if pending.bytes.count >= Self.rowBytes { try writePending() }
         pending.append(

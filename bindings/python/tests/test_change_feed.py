@@ -27,6 +27,7 @@ from msgqueue import (
     aio,
 )
 from support import environment
+from test_salvage import crash
 
 
 def told(changes: Iterator[Change] | tuple[Change, ...]) -> list[str]:
@@ -122,6 +123,27 @@ def test_T7_a_closed_store_is_followed_to_its_end(store: Path) -> None:
             queue.enqueue("hello", id=f"m{number}")
     with MessageQueue(store, mode=Mode.MANUAL, read_only=True) as queue:
         assert told(queue.follow_changes(limit=2)) == [f"m{number} queued" for number in range(5)]
+
+
+def test_T7_a_token_of_a_store_that_a_crash_left_is_valid_later(store: Path, tmp_path: Path) -> None:
+    """Only an owner stores that the attempt in flight was interrupted."""
+    left = tmp_path / "left.db"
+
+    def send(_: object) -> Outcome:
+        crash(store, left)
+        return Outcome.sent()
+
+    with MessageQueue(store, send, mode=Mode.MANUAL, keep_changes=100) as queue:
+        queue.enqueue("hello", id="m")
+        assert queue.drain().sent == 1
+    for _ in range(2):
+        with MessageQueue(left, mode=Mode.MANUAL, read_only=True) as queue:
+            page = queue.changes()
+            assert told(page.changes) == ["m queued", "m sending"]
+            assert queue.get("m").status is Status.QUEUED
+            assert told(queue.changes(page.next).changes) == []
+    with MessageQueue(left, mode=Mode.MANUAL, keep_changes=100) as queue:
+        assert told(queue.changes(page.next).changes) == ["m queued"]
 
 
 def test_T7_an_iterator_waits_for_changes_until_the_queue_is_closed(store: Path) -> None:
