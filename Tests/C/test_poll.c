@@ -90,6 +90,53 @@ TEST(F9_X7_a_caller_that_asks_for_the_state_in_a_loop_does_not_stop_a_drain) {
   }
 }
 
+struct editor {
+  msgq_queue *queue;
+  atomic_bool *has_ended;
+};
+
+static void *edit_in_a_loop(void *context) {
+  struct editor *editor = context;
+  while (!atomic_load(editor->has_ended)) CHECK_RESULT(MSGQ_OK, msgq_edit(editor->queue, "edited", "hello", 5));
+  return NULL;
+}
+
+/* They cause events faster than one thread delivers them. */
+TEST_LONG(F9_X7_callers_that_change_a_message_in_a_loop_do_not_stop_a_polled_drain) {
+  struct scene scene;
+  struct stub stub;
+  char id[16];
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene.options.mode = MSGQ_MODE_MANUAL;
+  scene.options.direct = false;
+  stub_open(&stub, &scene);
+  for (int number = 0; number < 20; number++) {
+    snprintf(id, sizeof id, "m%d", number);
+    put(&scene, id, "ana", "hello");
+  }
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "edited";
+  draft.conversation = "ben";
+  draft.body = "hello";
+  draft.body_size = 5;
+  draft.not_before_ms = wall_ms() + 3600000;
+  REQUIRE_OK(msgq_enqueue(scene.queue, &draft, NULL));
+  struct drainer drainer = { .queue = scene.queue };
+  struct editor editor = { .queue = scene.queue, .has_ended = &drainer.has_ended };
+  pthread_t editors[3], thread;
+  for (size_t index = 0; index < 3; index++) REQUIRE(pthread_create(&editors[index], NULL, edit_in_a_loop, &editor) == 0);
+  pause_ms(100);
+  REQUIRE(pthread_create(&thread, NULL, drain_whole, &drainer) == 0);
+  AWAIT(atomic_load(&drainer.has_ended));
+  atomic_store(&drainer.has_ended, true);
+  pthread_join(thread, NULL);
+  for (size_t index = 0; index < 3; index++) pthread_join(editors[index], NULL);
+  CHECK_NUMBER(20, counts_of(&scene, NULL).sent);
+  scene_end(&scene);
+}
+
 enum { enqueuers = 3, messages_each = 100 };
 
 static void *enqueue_many(void *context) {

@@ -20,6 +20,9 @@ final class Driver: @unchecked Sendable {
     private let failed: FailedMessages
     private let stepReads: StepReads
     private let waits: Waits
+    /// The events that a polled queue has delivered since its last attempt, and the most while one can begin.
+    private var eventsInARow = 0
+    private static let mostEventsInARow = 4
     private let reader: QueueReader
     /// So many requests by hand end, and so many parts of the failed messages are summed up, in one turn, however long it takes.
     private static let fewSteps = 16
@@ -307,7 +310,8 @@ final class Driver: @unchecked Sendable {
         events.deliverOne(host) { .summary(writes.counts, context.core.scheduler.gate.network) }
     }
 
-    /// Runs one callback of a polled queue: an event if there is one, otherwise an attempt. Returns false if there is neither.
+    /// Runs one callback of a polled queue: an event if there is one, otherwise an attempt; an attempt also after many events, which callers
+    /// may cause faster than they are delivered. Returns false if there is neither.
     /// `continues`: this thread runs the next callback at once.
     private func runOne(continues: Bool) -> Bool {
         guard context.phase != .closed else { return false }
@@ -315,10 +319,12 @@ final class Driver: @unchecked Sendable {
         // An attempt that has begun is called first: a process that ends meanwhile leaves its outcome unknown. If it must not be called any
         // more, it is put back.
         let hasBegun = hasBegun
-        if !hasBegun, deliverOne() {
+        if !hasBegun, eventsInARow < Self.mostEventsInARow || !context.hasStart, deliverOne() {
+            eventsInARow += 1
             runDueSteps()
             return true
         }
+        eventsInARow = 0
         guard hasBegun || context.hasStart else { return false }
         guard let call = nextCall() else {
             runDueSteps()

@@ -215,6 +215,30 @@ import Testing
         #expect(Int64(bench.deliveries.count - 1) == state.prompt?.messages)
     }
 
+    @Test func Q22_the_count_follows_the_queue_while_retry_all_waits_for_a_retry() throws {
+        let bench = try EngineBench { options in
+            (options.mode, options.direct, options.initialConnectivity, options.onlineDebounce) = (.ask, false, .offline, 0)
+            options.backoff = .ladder([60_000])
+        }
+        let retried = try bench.enqueue("retried", "ana")
+        let failed = try bench.enqueue("failed", "ana")
+        try bench.enqueue("beside", "ben")
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.poll()
+        bench.answer(.reject(), .retry())
+        for id in [failed, retried] {
+            try bench.engine.sendNow(id)
+            try bench.poll()
+        }
+        #expect(try bench.engine.retryAll(nil) == 1)
+        for _ in 0..<2 { try bench.pass(250) }
+        #expect(try bench.status(failed) == .queued && bench.deliveries.count == 2)
+        #expect(try bench.engine.state().prompt?.messages == 1)
+        try bench.enqueue("another", "ben")
+        for _ in 0..<2 { try bench.pass(250) }
+        #expect(try bench.engine.state().prompt?.messages == 2)
+    }
+
     /// In the background no timer ends that delay.
     @Test func Q22_the_count_changes_when_a_skipped_message_no_longer_waits() throws {
         let bench = try EngineBench { options in
