@@ -5,11 +5,11 @@ import PackageDescription
 // on a package that links the Swift product statically.
 let include = "\(Context.packageDirectory)/Include"
 
-// The package builds on Linux with glibc only, so only packages of Debian and Ubuntu are named as providers. SwiftPM cannot exclude a
-// platform; Sources/README.md, "A port", says what another one needs.
 // For the thread sanitizer, `Tests/run` builds only the tests that use threads: the others run in virtual time, or call rules.
 let testsOnlyThreads = Context.environment["MSGQ_TEST_THREADS"] != nil
 
+// The package builds on Linux with glibc only, so only packages of Debian and Ubuntu are named as providers. SwiftPM cannot exclude a
+// platform; Sources/README.md, "A port", says what another one needs.
 let package = Package(
     name: "libmsgqueue",
     products: [

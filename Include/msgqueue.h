@@ -341,8 +341,8 @@ typedef struct msgq_options {
   /* Step aside. */
   msgq_final_failure final_failure;
   /* True. A message that is queued for a retry blocks its conversation; false: others may overtake
-     it. One that is queued until its not_before_ms, or for an unmetered link, blocks nothing. Up to
-     1024 of all these in one conversation are overtaken; one more blocks it. */
+     it. One that is queued until its not_before_ms, or for an unmetered link, blocks nothing. At
+     most 1024 messages of a conversation are overtaken in these ways; one more blocks it. */
   bool strict_order;
 
   /* -- Attempts */

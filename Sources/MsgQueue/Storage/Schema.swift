@@ -12,7 +12,8 @@ enum Schema {
     /// read the whole schema again: that took two thirds of the creation.
     static let statements = tables.map(withAdditions) + historyTables + [priorityIndex] + objectsAddedBy3 + [firstState]
 
-    /// The same with upgrades. Without the pages of `vacuumsInSteps`, the tables begin on other pages then: those of development versions.
+    /// The same schema, made by upgrades. In a store without `vacuumsInSteps`, the tables then begin on the pages on which development versions
+    /// put them.
     static let statementsWithUpgrades = tables + historyTables + [priorityIndex] + additionsOf3 + [firstState]
 
     /// The status `sending` is not stored: a message is being sent when it has a row in `in_flight`.
