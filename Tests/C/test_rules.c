@@ -65,6 +65,34 @@ TEST(A2_relaxed_order_sends_the_overtaken_message_when_it_is_due) {
   post_end(&post);
 }
 
+static msgq_verdict retry_all_but_plain(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)context, (void)out;
+  return strcmp(delivery->id, "plain") == 0 ? MSGQ_VERDICT_SENT : MSGQ_VERDICT_RETRY;
+}
+
+TEST_LONG(A2_relaxed_order_overtakes_at_most_1024_messages_that_wait_for_a_retry) {
+  for (int waiting = 1024; waiting <= 1025; waiting++) {
+    struct scene scene;
+    char id[16];
+    scene_begin(&scene);
+    scene.options.mode = MSGQ_MODE_MANUAL;
+    scene.options.direct = false;
+    scene.options.strict_order = false;
+    set_ladder(&scene, one_hour, 1);
+    scene_open(&scene);
+    REQUIRE_OK(msgq_set_transport(scene.queue, retry_all_but_plain, NULL, NULL));
+    for (int number = 0; number < waiting; number++) {
+      snprintf(id, sizeof id, "r%d", number);
+      put(&scene, id, "ana", "hello");
+    }
+    put(&scene, "plain", "ana", "hello");
+    msgq_report report = drain(&scene);
+    CHECK_NUMBER(waiting == 1024, report.sent);
+    CHECK_NUMBER(waiting == 1024 ? 1024 : 1026, report.remaining);
+    scene_end(&scene);
+  }
+}
+
 TEST(Q6_an_edit_does_not_move_a_message_to_the_end) {
   struct post post;
   char body[64];
