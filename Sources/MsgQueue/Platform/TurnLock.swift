@@ -14,8 +14,8 @@ package struct HoldTime {
 }
 
 /// The engine's lock, shared by callers and by the engine's own threads. Callers wait in the order of their arrival. When both wait, callers
-/// and engine threads take turns. An engine thread that has been signalled and has not woken up yet does not delay others: an engine thread may
-/// take the free lock before it, and callers may do so `mostPasses` times.
+/// and engine threads take turns. An engine thread that has been signalled and has not woken up yet delays others only after `mostPasses` of
+/// them have taken the free lock before it.
 final class TurnLock: @unchecked Sendable {
     enum Side { case caller, engine }
 
@@ -27,10 +27,13 @@ final class TurnLock: @unchecked Sendable {
     /// Callers that wait, in the order of their arrival.
     private var callers: [Semaphore] = []
     private var engineThreads = 0
-    /// The lock is reserved for an engine thread.
-    private var isHandedToEngine = false
+    /// One of them has been signalled, and has not woken up yet.
+    private var isEngineWaking = false
+    /// For which threads of the engine the free lock is reserved.
+    private var reservation = Reservation.none
+    private enum Reservation { case none, engine, waitingEngine }
     private let engineCondition = Condition()
-    /// How often callers took the free lock while an engine thread waited, since an engine thread had the lock last.
+    /// How often other threads took the free lock while an engine thread waited, since one that had waited had the lock last.
     private var passes = 0
     private static let mostPasses = 4
     /// For measurements, in nanoseconds: since when the lock is held, and the longest times until now; nil: not measured.
@@ -59,11 +62,11 @@ final class TurnLock: @unchecked Sendable {
         return holds?.longest ?? HoldTime()
     }
 
-    /// The number of callers that wait.
-    var waitingCallers: Int {
+    /// The numbers of callers and of engine threads that wait.
+    var waiting: (callers: Int, engineThreads: Int) {
         state.lock()
         defer { state.unlock() }
-        return callers.count
+        return (callers.count, engineThreads)
     }
 
     private func noteHold() {
@@ -72,7 +75,7 @@ final class TurnLock: @unchecked Sendable {
 
     func lock() {
         state.lock()
-        guard isHeld || !callers.isEmpty || isHandedToEngine else {
+        guard isHeld || !callers.isEmpty || reservation != .none else {
             (isHeld, side) = (true, .caller)
             if engineThreads > 0 { passes += 1 }
             noteOwner(pthread_self())
@@ -96,13 +99,24 @@ final class TurnLock: @unchecked Sendable {
     }
 
     private func lockForEngineLocked() {
-        while isHeld || (!isHandedToEngine && !callers.isEmpty) {
+        var hasWaited = false
+        while isHeld || !mayBeTaken(byEngineThatWaited: hasWaited) {
             engineThreads += 1
             engineCondition.wait(state)
             engineThreads -= 1
+            (hasWaited, isEngineWaking) = (true, false)
         }
-        (isHeld, side, isHandedToEngine, passes) = (true, .engine, false, 0)
+        passes = hasWaited || engineThreads == 0 ? 0 : passes + 1
+        (isHeld, side, reservation) = (true, .engine, .none)
         noteOwner(pthread_self())
+    }
+
+    private func mayBeTaken(byEngineThatWaited hasWaited: Bool) -> Bool {
+        switch reservation {
+        case .none: callers.isEmpty
+        case .engine: true
+        case .waitingEngine: hasWaited
+        }
     }
 
     func unlock() {
@@ -120,8 +134,12 @@ final class TurnLock: @unchecked Sendable {
             return
         }
         isHeld = false
-        isHandedToEngine = engineThreads > 0 && (!callers.isEmpty || passes >= Self.mostPasses)
-        if engineThreads > 0 { engineCondition.signal() }
+        guard engineThreads > 0 else { return }
+        if passes >= Self.mostPasses { reservation = .waitingEngine } else if !callers.isEmpty { reservation = .engine }
+        if !isEngineWaking {
+            isEngineWaking = true
+            engineCondition.signal()
+        }
     }
 
     /// Lets callers that wait run, on a thread of the engine or after a callback.
@@ -161,6 +179,6 @@ final class TurnLock: @unchecked Sendable {
     func reset() {
         state.reset()
         engineCondition.reset()
-        (isHeld, side, callers, engineThreads, isHandedToEngine, passes) = (false, .engine, [], 0, false, 0)
+        (isHeld, side, callers, engineThreads, isEngineWaking, reservation, passes) = (false, .engine, [], 0, false, .none, 0)
     }
 }

@@ -57,7 +57,7 @@ import Testing
             count += 1
             guard count == place else { return }
             thread = EngineThread("test", call)
-            while lock.waitingCallers == 0 { usleep(200) }
+            while lock.waiting.callers == 0 { usleep(200) }
         }
 
         func records(_ fact: Fact) {}

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import MsgQueue
@@ -62,5 +63,25 @@ struct TurnLockTests {
         }
         while shared.lock.withLock({ shared.answers }) < Self.rounds * 2 {}
         for thread in threads { thread.join() }
+    }
+
+    /// A thread that takes the free lock again before the one that it woke does so a few times, and then waits for it.
+    @Test func anEngineThreadInALoopDoesNotStopAnother() throws {
+        let shared = Shared()
+        for round in 1...200 {
+            shared.lock.lockForEngine()
+            let other = try #require(
+                EngineThread("test-engine") {
+                    shared.lock.lockForEngine()
+                    shared.answers += 1
+                    shared.lock.unlock()
+                })
+            while shared.lock.waiting.engineThreads == 0 { usleep(10) }
+            for _ in 0..<6 { shared.lock.yield() }
+            let answers = shared.answers
+            shared.lock.unlock()
+            other.join()
+            #expect(answers == round)
+        }
     }
 }
