@@ -14,6 +14,8 @@ final class Maintenance {
     private static let comparisonPause: Int64 = 4
     /// The same of the comparison while others change the store: it takes a twentieth of their time.
     private static let comparisonPauseInUse: Int64 = 25
+    /// How long messages in excess of the history's limit wait for commits of outcomes that remove them.
+    private static let excessPause: Int64 = 50
     /// The pause between two steps of a search in the history, so that callers can use the disk in between.
     private static let searchPause: Int64 = 20
 
@@ -23,6 +25,8 @@ final class Maintenance {
     private let health: StoreHealth
     /// When the history is pruned next (monotonic).
     private var dueAt: Int64 = 0
+    /// The same, if messages in excess of its limit are the only reason (monotonic).
+    private var excessAt = Int64.max
     /// After a failure: the earliest next try (monotonic).
     private var retryAt: Int64 = 0
     /// When the next message expires (wall time).
@@ -69,9 +73,10 @@ final class Maintenance {
         let options = context.options
         if let age = options.keepSentFor { dueAt = min(dueAt, context.ports.mono().addingClamped(age).addingClamped(Self.lateness(age))) }
         guard let keep = options.keepSent, store.counts.totals.prunable > keep else { return }
-        // The timer's thread removes them while the transport is called.
-        let wait: Int64 = RetentionRule.isExcessive(store.counts.totals.prunable, limit: keep) ? 0 : 1_000
-        dueAt = min(dueAt, context.ports.mono().addingClamped(wait))
+        // The timer's thread removes them while the transport is called. If the transport returns at once, the commits of outcomes do: the
+        // timer's thread would write the same pages once more.
+        let wait: Int64 = RetentionRule.isExcessive(store.counts.totals.prunable, limit: keep) ? Self.excessPause : 1_000
+        excessAt = min(excessAt, context.ports.mono().addingClamped(wait))
     }
 
     /// The time in milliseconds by which messages may be removed too late that are to be kept for `age`.
@@ -84,7 +89,7 @@ final class Maintenance {
         if store.space.canVacuumInSteps { vacuum.note(commits: store.commits, at: context.ports.mono()) }
         let now = clock.observe()
         if dueAt == Int64.max, store.recentIDs.mayExist { dueAt = now.mono + Self.interval }
-        var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
+        var due = min(min(dueAt, excessAt), comparisonDeadline, vacuum.dueAt)
         due = min(due, expiryDeadline(now) ?? Int64.max, clock.deadline(now))
         return min(max(due, context.core.scheduler.gate.storageRetryAt, retryAt), checkDeadline)
     }
@@ -110,15 +115,16 @@ final class Maintenance {
         let now = clock.observe()
         let expires = clock.isRight(now) && now.wall >= nextExpiry
         let corrects = now.mono >= clock.deadline(now)
-        guard now.mono >= dueAt || expires || corrects else { return }
+        let prunes = now.mono >= min(dueAt, excessAt)
+        guard prunes || expires || corrects else { return }
         guard isPossible(writes), now.mono >= max(context.core.scheduler.gate.storageRetryAt, retryAt) else { return }
         do throws(QueueError) {
             if corrects { for expiry in try clock.run(transactions, now) { self.expires(at: expiry) } }
             if expires { try expireAll(writes, now) }
-            guard now.mono >= dueAt else { return }
+            guard prunes else { return }
             let before = store.counts.totals
             switch try prune(transactions, now) {
-            case .finished(let oldest): dueAt = nextPruning(oldest, now)
+            case .finished(let oldest): (dueAt, excessAt) = (nextPruning(oldest, now), Int64.max)
             case .hasMore: dueAt = now.mono
             case .isSearching: dueAt = now.mono + Self.searchPause
             }
@@ -126,7 +132,7 @@ final class Maintenance {
             pruned.took(context.ports.mono() - now.mono)
         } catch {
             dueAt = now.mono + Self.interval
-            retryAt = dueAt
+            (excessAt, retryAt) = (Int64.max, dueAt)
             health.report(error)
         }
     }
@@ -183,6 +189,7 @@ final class Maintenance {
             removal.count += count
             left -= count
         }
+        if removal.count > 0 { excessAt = max(excessAt, context.ports.mono().addingClamped(Self.excessPause)) }
         return removal
     }
 

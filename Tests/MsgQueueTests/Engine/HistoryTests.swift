@@ -88,6 +88,28 @@ import Testing
         #expect(try ids(before) == [])
     }
 
+    /// While attempts follow one another quickly, what is due at a time does not remove messages, too.
+    @Test func H9_F9_excess_messages_are_removed_by_no_further_commit_while_time_passes() throws {
+        let bench = try EngineBench {
+            $0.mode = .manual
+            $0.direct = false
+            $0.keepSent = 400
+        }
+        let store = bench.engine.context.store
+        for number in 0..<1_000 { try bench.enqueue("hello", Name("c\(number % 3)")) }
+        bench.answer(by: { [clock = bench.clock] _ in
+            clock.advance(1)
+            return .sent
+        })
+        let commits = store.commits
+        try bench.drain()
+        #expect(bench.deliveries.count == 1_000)
+        #expect(store.commits - commits <= 2_001)
+        #expect(try bench.engine.counts(nil).sent <= 400 + 25 * 3 / 2 + 1)
+        try prune(bench, after: 100)
+        #expect(try bench.engine.counts(nil).sent == 400)
+    }
+
     /// Messages in excess of the limit are removed by the commits of outcomes, not by further ones.
     @Test(arguments: [0, 1, 32, 100])
     func H9_excess_messages_are_removed_by_the_commits_of_outcomes(limit: Int64) throws {
