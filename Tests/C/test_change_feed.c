@@ -142,6 +142,36 @@ TEST(T7_failures_have_their_kind_and_code) {
   scene_end(&scene);
 }
 
+/* The status of a message that is gone is the last one that it had. */
+TEST(T7_a_message_that_is_gone_after_an_attempt_was_being_sent) {
+  struct scene scene;
+  struct stub stub;
+  msgq_change_page *page = NULL;
+  scene_begin(&scene);
+  scene.options.keep_changes = 1000;
+  scene.options.refused = MSGQ_REFUSED_DISCARD;
+  stub_begin(&stub, MSGQ_VERDICT_REJECT);
+  stub.kind = MSGQ_FAILURE_REJECTED;
+  stub_open(&stub, &scene);
+  put(&scene, "sent", "ana", "hello");
+  drain(&scene);
+  scene_close(&scene);
+  scene.options.keep_changes = 1000;
+  scene_open(&scene);
+  put(&scene, "queued", "ana", "hello");
+  REQUIRE_OK(msgq_delete(scene.queue, "queued"));
+  REQUIRE_OK(msgq_changes(scene.queue, NULL, 0, &page));
+  if (CHECK_NUMBER(5, msgq_changes_size(page))) {
+    const msgq_change *discarded = msgq_changes_at(page, 2), *deleted = msgq_changes_at(page, 4);
+    CHECK(discarded->kind == MSGQ_CHANGE_DISCARDED && discarded->failure_kind == MSGQ_FAILURE_REJECTED);
+    CHECK_NUMBER(MSGQ_STATUS_SENDING, discarded->status);
+    CHECK(deleted->kind == MSGQ_CHANGE_DELETED);
+    CHECK_NUMBER(MSGQ_STATUS_QUEUED, deleted->status);
+  }
+  msgq_changes_free(page);
+  scene_end(&scene);
+}
+
 TEST(T7_clear_pruning_and_the_deletion_of_a_conversation_have_one_change_for_each_message) {
   struct scene scene;
   struct stub stub;

@@ -29,6 +29,7 @@ final class AttemptOutcomes {
         case .discarded, .deleted:
             let isDiscarded = resolution.fate == .discarded
             try messages.delete(row, isDiscarded ? .discarded : .deleted, isDiscarded ? resolution.attempt : nil)
+            messages.feed?.amend(row.sequence, .sending)
         case .sent, .queued, .failed:
             guard StatusRule.allows(row.progress.status, .sending) else {
                 throw QueueError(.internal, "an attempt ended for message \(row.sequence), whose status is \(row.progress.status)")
