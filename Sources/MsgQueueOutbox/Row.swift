@@ -64,6 +64,8 @@ extension Row {
         guard let priority = row.integer(6), let isUnmetered = row.integer(8) else {
             return refused("priority or unmetered_only is no integer")
         }
+        guard let priority = Int32(exactly: priority) else { return refused("the priority must be -100 to 100, got \(priority)") }
+        guard isUnmetered == 0 || isUnmetered == 1 else { return refused("unmetered_only is not 0 or 1") }
         guard let key = row.isNull(7) ? "" : try row.text(7) else { return refused("the replace_key is no text in UTF-8, or too long") }
         guard let encoded = row.isNull(9) ? [] : try row.blob(9) else { return refused(problem("metadata", row.integer(9))) }
         guard let metadata = metadata(encoded) else {
@@ -73,7 +75,7 @@ extension Row {
         let draft = MessageQueue.Draft(
             body, conversation: conversation, metadata: metadata, id: id,
             notBefore: MessageQueue.Timestamp(orNil: times.0 ?? 0), expiresAt: MessageQueue.Timestamp(orNil: times.1 ?? 0),
-            unmeteredOnly: isUnmetered != 0, replaceKey: key, priority: Int(clamping: priority), time: MessageQueue.Timestamp(orNil: time))
+            unmeteredOnly: isUnmetered == 1, replaceKey: key, priority: Int(priority), time: MessageQueue.Timestamp(orNil: time))
         return .row(Row(number: number, draft: draft))
     }
 

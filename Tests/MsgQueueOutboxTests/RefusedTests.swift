@@ -94,7 +94,9 @@ import Testing
             (3, "zeroblob(40000000)", "the metadata has"),
             (3, "x'6b0076006b007600'", "the metadata are not"), (3, "x'007600'", "a metadata key must not be empty"),
             (4, "'soon'", "not_before_ms"), (5, "1.5", "not_before_ms"), (6, "NULL", "not_before_ms"), (6, "x'01'", "not_before_ms"),
-            (7, "NULL", "priority"), (7, "'high'", "priority"), (8, "x'6b'", "the replace_key"), (9, "'yes'", "priority or unmetered_only"),
+            (7, "NULL", "priority"), (7, "'high'", "priority"), (7, "-9223372036854775808", "the priority must be"),
+            (9, "2", "unmetered_only is not 0 or 1"), (9, "-7", "unmetered_only is not 0 or 1"), (8, "x'6b'", "the replace_key"),
+            (9, "'yes'", "priority or unmetered_only"),
         ]
         let columns = "id, conversation, body, metadata, not_before_ms, expires_at_ms, time_ms, priority, replace_key, unmetered_only"
         func insert(_ values: [String]) throws {
@@ -108,7 +110,7 @@ import Testing
         }
         try insert(good)
         // What the queue keeps as failed, or takes as it is.
-        try insert(["'far'", "''", "x''", "x''", "-1", "9223372036854775807", "9223372036854775807", "-9223372036854775808", "''", "-7"])
+        try insert(["'far'", "''", "x''", "x''", "-1", "9223372036854775807", "9223372036854775807", "2147483647", "''", "1"])
 
         let queue = try directory.queue()
         #expect(try outbox.collect(into: queue) == 2)

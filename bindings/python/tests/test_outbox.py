@@ -596,6 +596,7 @@ def test_T5_rows_that_somebody_wrote_by_hand_block_nothing(
         ({"priority": "5000000000"}, "priority must be"),
         ({"replace_key": "x'61'"}, "replace_key is of another type"),
         ({"unmetered_only": "'yes'"}, "unmetered_only is NULL or of another type"),
+        ({"unmetered_only": "2"}, "unmetered_only is not 0 or 1"),
     ]
     for index, (changes, _) in enumerate(wrong):
         values = {**good, "id": f"'wrong {index}'", **changes}

@@ -211,6 +211,8 @@ def fill(target: _abi.Draft, row: Stored) -> str | None:
             return f"{name} is {'' if is_optional else 'NULL or '}of another type"
     if not -(2**31) <= priority < 2**31:
         return f"the priority must be -100 to 100, got {priority}"
+    if unmetered not in (0, 1):
+        return "unmetered_only is not 0 or 1"
     if metadata and not _fill_metadata(target, metadata):
         return "metadata are not pairs of a key and a value, each followed by a zero byte"
     target.struct_size = _DRAFT_SIZE
