@@ -801,9 +801,10 @@ void msgq_handed_over_free(msgq_hand_over *list);
  *   DUPLICATE           the queue has a message of this id, or remembers one, or it is that of a
  *                       draft before it; nothing was stored, and the row can be deleted
  *   INVALID, TOO_LARGE  it cannot be kept whole: an invalid id or conversation, metadata that are
- *                       not UTF-8, a body over 256 MiB, metadata over 16 MiB. It stands in the list
- *                       of msgq_handed_over until msgq_hand_over_forget. Keep the row, and mark it,
- *                       so that it is not read again
+ *                       not UTF-8, a body over 256 MiB or over limit_bytes or limit_file_bytes,
+ *                       metadata over 16 MiB. It stands in the list of msgq_handed_over until
+ *                       msgq_hand_over_forget. Keep the row, and mark it, so that it is not read
+ *                       again
  * These are no errors of the call. After an error nothing was stored. Every draft has the same
  * struct_size. The detail about one of several drafts begins with its index, from 0. Each message
  * stored has its MSGQ_EVENT_STATUS. Changes the store.

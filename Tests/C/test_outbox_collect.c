@@ -133,6 +133,26 @@ TEST(T3_a_full_queue_takes_what_it_has_room_for) {
   end(&scene, &shop);
 }
 
+TEST(T3_a_row_that_is_larger_than_the_queue_blocks_no_other) {
+  struct scene scene;
+  struct shop shop;
+  size_t moved = 0;
+  static char body[2000];
+  scene_begin(&scene);
+  scene.options.limit_bytes = sizeof body - 1;
+  scene_open(&scene);
+  shop_begin(&shop, &scene, msgq_outbox_schema());
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.conversation = "ana", draft.body = body, draft.body_size = sizeof body;
+  REQUIRE_OK(msgq_outbox_put(shop.database, &draft, NULL));
+  put_many(&shop, 3, "ana");
+  CHECK_RESULT(MSGQ_OK, msgq_outbox_collect(shop.database, scene.queue, 100, &moved));
+  CHECK_NUMBER(3, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, msgq_outbox_collect(shop.database, scene.queue, 100, &moved));
+  CHECK_NUMBER(0, moved);
+  end(&scene, &shop);
+}
+
 TEST(T3_a_closed_queue_leaves_the_rows) {
   struct scene scene;
   struct shop shop;

@@ -491,6 +491,34 @@ TEST(T5_what_cannot_be_kept_stands_in_the_list_with_its_reason) {
   scene_end(&scene);
 }
 
+/* Also as a failed message such a draft would leave no room for others. */
+TEST(T5_a_body_that_fits_into_no_empty_queue_is_listed_and_blocks_nothing) {
+  static char body[2000000];
+  for (int kind = 0; kind < 3; kind++) {
+    struct scene scene;
+    struct offer offer = { .count = 0 };
+    scene_begin(&scene);
+    scene.options.on_full = kind == 1 ? MSGQ_ON_FULL_DROP_OLDEST : MSGQ_ON_FULL_REFUSE;
+    if (kind == 2) scene.options.limit_file_bytes = 1000000; else scene.options.limit_bytes = 1000;
+    scene_open(&scene);
+    msgq_draft *large = add(&offer, "large");
+    large->body = body, large->body_size = kind == 2 ? 1000001 : 1001;
+    add(&offer, "small");
+    add(&offer, "known")->conversation = "ben";
+    REQUIRE_OK(take(&scene, "orders", &offer));
+    CHECK_RESULT(MSGQ_TOO_LARGE, offer.results[0]);
+    CHECK_RESULT(MSGQ_OK, offer.results[1]);
+    HANDED(&scene, "orders", "known small !large");
+    CHECK(counts_of(&scene, NULL).queued == 2 && counts_of(&scene, NULL).failed == 0);
+    /* What the queue has already is no failure, whatever its limits are now. */
+    offer.drafts[2].body = body, offer.drafts[2].body_size = large->body_size;
+    REQUIRE_OK(take(&scene, "orders", &offer));
+    CHECK_RESULT(MSGQ_TOO_LARGE, offer.results[0]);
+    CHECK_RESULT(MSGQ_OK, offer.results[2]);
+    scene_end(&scene);
+  }
+}
+
 TEST(T5_a_body_over_256_MiB_is_listed_with_its_size) {
   enum { ceiling = 256 << 20 };
   struct scene scene;

@@ -55,7 +55,8 @@ extension MessageQueue {
     ///
     /// - Returns: For each draft nil, if the queue has it, or had it in the open hand-over. Otherwise an error. `.duplicate`: the queue has a
     ///   message of this id, or remembers one, or it is that of a draft before it. `.invalid` and `.tooLarge`: it cannot be kept whole (an invalid
-    ///   id or conversation, a body over 256 MiB, metadata over 16 MiB); it stands in the entries of ``HandOver`` until `handOverForget`.
+    ///   id or conversation, a body over 256 MiB, ``Options/limitBytes`` or ``Options/limitFileBytes``, metadata over 16 MiB); it stands in the
+    ///   entries of ``HandOver`` until `handOverForget`.
     /// - Throws: `.conflict` (the value is not the latest of its source), `.full` (none is stored), `.invalid` (a draft without an id).
     @discardableResult
     public func takeOver(_ drafts: [Draft], _ handOver: HandOver) throws(Error) -> [Error?] {

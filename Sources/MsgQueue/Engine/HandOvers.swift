@@ -125,6 +125,8 @@ final class HandOvers {
                 entry = .none
             } else if try isKnown(id) {
                 error = QueueError(.duplicate, "id \(id) is in the store, or is still remembered")
+            } else if let refusal = HandOverRule.neverFits(handed.draft, context.options) {
+                (error, entry) = (refusal, .refused)
             } else {
                 if case .failed(let refusal) = fate { fates[index] = refusal }
                 ids.note(id)

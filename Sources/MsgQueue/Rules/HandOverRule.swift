@@ -34,6 +34,17 @@ package enum HandOverRule {
         }
     }
 
+    /// Returns why the draft fits into no queue with these limits, not even into an empty one: also as a failed message it would fill the
+    /// queue; nil: it does.
+    static func neverFits(_ draft: borrowing BorrowedDraft, _ options: Options) -> QueueError? {
+        let size = Int64(draft.body.count)
+        for (limit, name) in [(options.limitBytes, "limit_bytes"), (options.limitFileBytes, "limit_file_bytes")]
+        where limit > 0 && size > limit {
+            return QueueError(.tooLarge, "the body has \(size) bytes; \(name) of the queue is \(limit)")
+        }
+        return nil
+    }
+
     /// The draft as it is kept as a failed message: body, metadata, conversation and id are as they were given, and so are its other values
     /// as far as they are valid. It replaces no other message.
     package static func kept(_ given: BorrowedDraft, wall: Int64) -> BorrowedDraft {
