@@ -48,6 +48,29 @@ TEST(bad_path_empty_in_memory_or_not_utf8) {
   scene_end(&scene);
 }
 
+/* Also the files beside the store, and those that are renamed to it, have names of at most 255 bytes. */
+TEST(bad_path_with_a_long_name) {
+  struct scene scene;
+  char path[400];
+  scene_begin(&scene);
+  for (int size = 200; size <= 256; size++) {
+    int start = snprintf(path, sizeof path, "%s/", scene.directory);
+    memset(path + start, 'n', (size_t)size);
+    path[start + size] = '\0';
+    if (size > 247) {
+      refuse(&scene, MSGQ_INVALID, path);
+      continue;
+    }
+    msgq_queue *queue = NULL;
+    CHECK_RESULT(MSGQ_OK, msgq_open(path, &scene.options, &queue));
+    if (queue == NULL) continue;
+    CHECK_RESULT(MSGQ_OK, msgq_close(queue, 1000));
+    CHECK_RESULT(MSGQ_OK, msgq_open(path, &scene.options, &queue));
+    CHECK_RESULT(MSGQ_OK, msgq_close(queue, 1000));
+  }
+  scene_end(&scene);
+}
+
 /* SQLite of Debian takes such a name as the URI of an in-memory database. */
 TEST(bad_path_that_looks_like_a_uri) {
   struct scene scene;

@@ -157,8 +157,19 @@ enum Posix {
 
     private static let temporaryMark = ".msgq-new-"
 
+    /// The bytes of the name of a file with which the names of its temporary files begin, so that they are at most 255 bytes long.
+    private static let longestStart = 216
+
     /// Returns a name beside `path`, for a file that is written before it is renamed to `path`.
-    static func temporaryName(for path: String) -> String { "\(path)\(temporaryMark)\(getpid())-\(UInt32.random(in: 0...UInt32.max))" }
+    static func temporaryName(for path: String) -> String {
+        "\(directory(of: path))/\(temporaryStart(of: path))\(getpid())-\(UInt32.random(in: 0...UInt32.max))"
+    }
+
+    private static func temporaryStart(of path: String) -> String {
+        var start = path.split(separator: "/").last ?? ""
+        while start.utf8.count > longestStart { start.removeLast() }
+        return start + temporaryMark
+    }
 
     /// Renames a file unless the new name exists; returns false when it does. Uses a hard link on file systems that cannot rename without
     /// replacing (NFS, some of FUSE).
@@ -212,7 +223,7 @@ enum Posix {
         let directory = directory(of: path)
         guard let start = MemoryLayout<dirent>.offset(of: \.d_name), let entries = opendir(directory) else { return }
         defer { closedir(entries) }
-        let prefix = "\(path.split(separator: "/").last ?? "")\(temporaryMark)"
+        let prefix = temporaryStart(of: path)
         var found: [String] = []
         while let entry = readdir(entries) {
             // Read in place: the entry ends after its name and may be shorter than the struct.

@@ -10,10 +10,18 @@ enum StorePath {
     /// The side record with the durable length of the log. It exists while the store is open, and after a crash.
     static func tail(of path: String) -> String { path + "-tail" }
 
+    /// Whether the store has a log, or the record of one that is gone.
+    static func hasLogOrRecord(_ path: String) throws(QueueError) -> Bool {
+        for file in [log(of: path), tail(of: path)] where try Posix.status(file) != nil { return true }
+        return false
+    }
+
     /// The side files of a store.
     private static func sideFiles(of path: String) -> [String] { [log(of: path), journal(of: path), tail(of: path)] }
 
     private static let reservedSuffixes = ["-wal", "-journal", "-shm", "-tail"]
+    /// In bytes. With a suffix it has the 255 bytes that a file name may have.
+    private static let longestName = 247
 
     /// Returns the absolute path of a store, with the symbolic links in its directory resolved.
     static func resolve(_ path: String) throws(QueueError) -> String {
@@ -26,6 +34,9 @@ enum StorePath {
         let name = slash.map { String(path[path.utf8.index(after: $0)...]) } ?? path
         guard !name.isEmpty, name != ".", name != ".." else {
             throw QueueError(.permission, "\(path) is a directory, not a file")
+        }
+        guard name.utf8.count <= longestName else {
+            throw QueueError(.invalid, "\(path): the name has \(name.utf8.count) bytes; the limit is \(longestName)")
         }
         for suffix in reservedSuffixes where name.hasSuffix(suffix) {
             throw QueueError(.invalid, "\(path): the name of a store must not end in \(suffix), which is the name of a side file")
