@@ -72,3 +72,39 @@ TEST_ALONE(D15_a_check_without_descriptors_is_an_error_and_finds_nothing) { use_
 TEST_ALONE(D15_a_salvage_without_descriptors_is_an_error_and_loses_nothing) { use_with_few_descriptors(by_salvage); }
 TEST_ALONE(D16_a_read_only_open_without_descriptors_is_an_error_and_loses_nothing) { use_with_few_descriptors(by_reader); }
 TEST_ALONE(D7_an_open_without_descriptors_is_an_error_and_loses_nothing) { use_with_few_descriptors(by_owner); }
+
+/* The store was closed, and the option would change it. */
+static void open_with_few_descriptors(msgq_callbacks callbacks, bool exists) {
+  struct scene scene;
+  struct rlimit before, few;
+  struct snapshot closed;
+  scene_begin(&scene);
+  if (exists) close_after(&scene, 1, 3);
+  snapshot_take(&closed, scene.directory);
+  scene.options.callbacks = callbacks;
+  scene.options.keep_changes = 10;
+  int lowest = dup(0), failures = 0;
+  REQUIRE(lowest >= 0 && close(lowest) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+  few = before;
+  msgq_result result = MSGQ_STORAGE;
+  msgq_queue *queue = NULL;
+  for (int free_ones = 0; free_ones < 30; free_ones++) {
+    few.rlim_cur = (rlim_t)(lowest + free_ones);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    result = msgq_open(scene.path, &scene.options, &queue);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    if (result == MSGQ_OK) break;
+    failures++;
+    if (!CHECK_RESULT(MSGQ_STORAGE, result)) break;
+    if (!CHECK(snapshot_holds(&closed, scene.directory))) printf("  with %d free descriptors: %s\n", free_ones, msgq_error_detail());
+  }
+  CHECK_RESULT(MSGQ_OK, result);
+  CHECK(failures >= 2);
+  if (queue != NULL) CHECK_RESULT(MSGQ_OK, msgq_close(queue, 1000));
+  snapshot_free(&closed);
+  scene_end(&scene);
+}
+
+TEST_ALONE(D7_an_open_without_descriptors_leaves_a_closed_store_as_it_is) { open_with_few_descriptors(MSGQ_CALLBACKS_THREAD, true); }
+TEST_ALONE(D7_an_open_to_poll_without_descriptors_leaves_a_closed_store_as_it_is) { open_with_few_descriptors(MSGQ_CALLBACKS_POLL, true); }
+TEST_ALONE(D7_an_open_without_descriptors_leaves_no_new_store) { open_with_few_descriptors(MSGQ_CALLBACKS_POLL_TIMER, false); }

@@ -49,16 +49,16 @@ package final class Engine: @unchecked Sendable {
         let core = Core(
             options, Opening(boot: ports.boot(), moment: ports.moment, earliest: ports.earliest),
             firstToken: (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1, openedAt: ports.wall())
-        let store = if let disk { try Store(disk: disk, options: options) } else { try Store(path: path, options: options) }
-        let context = EngineContext(options, ports, store, core)
-        self.context = context
-        let parts: EngineParts
+        let descriptors = try EngineDescriptors(options.callbacks, ports)
+        let store: Store
         do throws(QueueError) {
-            parts = try context.lock.withLock { () throws(QueueError) in try EngineParts(context) }
+            store = if let disk { try Store(disk: disk, options: options) } else { try Store(path: path, options: options) }
         } catch {
-            context.store.close(clean: false)
+            descriptors.close()
             throw error
         }
+        context = EngineContext(options, ports, store, core)
+        let parts = context.lock.withLock { [context] in EngineParts(context, descriptors) }
         (events, poll, host, workers, timer) = (parts.events, parts.poll, parts.host, parts.workers, parts.timer)
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
         (transactions, writes, waits) = (parts.transactions, parts.writes, parts.waits)
@@ -68,12 +68,14 @@ package final class Engine: @unchecked Sendable {
         (recording, receipts) = (Recording(parts, RandomBits(seed: ports.random())), Receipts(parts))
         (changes, removals, reader) = (Changes(parts), Removals(parts), QueueReader(parts))
         driver = Driver(parts, reader)
+        var hasBegun = false
         do throws(QueueError) {
             try context.lock.withLock { () throws(QueueError) in try begin() }
+            hasBegun = true
             try startServices()
         } catch {
             stopServices()
-            _ = context.lock.withLock { context.store.close(clean: false) }
+            _ = context.lock.withLock { context.store.close(clean: hasBegun) }
             throw error
         }
     }

@@ -18,21 +18,17 @@ struct EngineParts {
     let attempts: AttemptRunner
     let outcomes: OutcomeHandler
 
-    init(_ context: EngineContext) throws(QueueError) {
+    init(_ context: EngineContext, _ descriptors: EngineDescriptors) {
         self.context = context
         waits = Waits(context)
         events = EventDelivery(context, waits)
         collection = CollectRequests(context, events)
-        let alarm = try Alarm(context.ports)
-        network = NetworkWatch(context, events, alarm)
-        timer = EngineTimer(context, network, alarm)
-        let isPolled = context.options.callbacks != .threads
+        let network = NetworkWatch(context, events, descriptors.alarm)
+        let timer = EngineTimer(context, network, descriptors.alarm)
         // The host decides how many callbacks run: each call of the transport is one.
-        calls = CallQueue(mono: context.ports.mono, chains: !isPolled)
-        do throws(QueueError) { poll = isPolled ? try PollHost(context, events, calls, timer) : nil } catch {
-            timer.close()
-            throw error
-        }
+        let calls = CallQueue(mono: context.ports.mono, chains: descriptors.poll == nil)
+        poll = descriptors.poll.map { [events] in PollHost(context, events, calls, timer, $0) }
+        (self.network, self.timer, self.calls) = (network, timer, calls)
         health = StoreHealth(context, events)
         workers = WorkerPool(context, health, calls)
         host = HostCalls(context, events, poll, workers)

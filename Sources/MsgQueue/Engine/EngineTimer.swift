@@ -68,9 +68,6 @@ final class EngineTimer {
         if context.phase != .open { context.progressCondition.broadcast() }
     }
 
-    /// Lets the host wait for the alarm as well, by an epoll.
-    func share(with epoll: Int32) throws(QueueError) { try alarm.share(with: epoll) }
-
     /// Closes the alarm. No thread may wait for it.
     func close() { alarm.close() }
 }

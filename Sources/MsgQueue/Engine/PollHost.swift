@@ -1,4 +1,3 @@
-import CPlatform
 import Glibc
 
 /// A polled queue: a file descriptor for the host's event loop, and the host's threads that run callbacks in `poll`. Under the engine's
@@ -16,10 +15,9 @@ final class PollHost {
     /// How long a thread waits that has found no callback although there is work, in milliseconds.
     private static let retryTime: Int64 = 1
 
-    /// An eventfd: readable while there is a callback to run.
-    private let ready: Int32
-    /// What the host waits for: the eventfd, or an epoll with it and with what the timer waits for.
-    let descriptor: Int32
+    private let descriptors: PollDescriptor
+    /// What the host waits for.
+    var descriptor: Int32 { descriptors.shown }
     private let context: EngineContext
     private let events: EventDelivery
     private let calls: CallQueue
@@ -48,29 +46,9 @@ final class PollHost {
     private var closeCallback: (@Sendable () -> Void)?
     private var didRunCloseCallback = false
 
-    init(_ context: EngineContext, _ events: EventDelivery, _ calls: CallQueue, _ timer: EngineTimer) throws(QueueError) {
-        (self.context, self.events, self.calls) = (context, events, calls)
+    init(_ context: EngineContext, _ events: EventDelivery, _ calls: CallQueue, _ timer: EngineTimer, _ descriptors: PollDescriptor) {
+        (self.context, self.events, self.calls, self.descriptors) = (context, events, calls, descriptors)
         self.timer = context.options.callbacks == .poll ? timer : nil
-        guard context.ports.hasDescriptors else {
-            (ready, descriptor) = (-1, -1)
-            return
-        }
-        ready = platform_eventfd()
-        guard ready >= 0 else { throw QueueError(.storage, "failed to create an eventfd: \(Posix.lastError())") }
-        guard self.timer != nil else {
-            descriptor = ready
-            return
-        }
-        descriptor = platform_epoll()
-        guard descriptor >= 0, platform_epoll_add(descriptor, ready) == 0 else {
-            let reason = Posix.lastError()
-            close()
-            throw QueueError(.storage, "failed to create an epoll: \(reason)")
-        }
-        do throws(QueueError) { try timer.share(with: descriptor) } catch {
-            close()
-            throw error
-        }
     }
 
     var hasWork: Bool { context.phase != .closed && (context.hasStart || events.hasWork || calls.hasUntaken || isCloseDue) }
@@ -91,11 +69,9 @@ final class PollHost {
 
     private func update(hasWork: Bool, _ now: Int64) {
         let isWanted = hasWork && now >= suppressedUntil
-        guard ready >= 0, isWanted != isReadable else { return }
+        guard isWanted != isReadable else { return }
         isReadable = isWanted
-        var value: UInt64 = 1
-        // The counter is 0 or 1, so neither call can block or overflow.
-        _ = isWanted ? write(ready, &value, 8) : read(ready, &value, 8)
+        descriptors.show(isWanted)
     }
 
     func endSuppression() { suppressedUntil = 0 }
@@ -242,11 +218,7 @@ final class PollHost {
     }
 
     func close() {
-        if descriptor != ready, descriptor >= 0 {
-            platform_epoll_remove(descriptor, ready)
-            Glibc.close(descriptor)
-        }
-        if ready >= 0 { Glibc.close(ready) }
+        descriptors.close()
         condition.broadcast()
     }
 

@@ -55,6 +55,7 @@ package final class Store {
             try openFeed(options)
         } catch {
             database.rollback()
+            if !options.readOnly, commits == 0 { opening.removeCreatedFiles() }
             close(clean: false)
             throw StoreOpening.asOpening(error)
         }

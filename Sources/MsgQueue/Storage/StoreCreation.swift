@@ -3,12 +3,13 @@ import Glibc
 
 /// Creates new stores, atomically.
 enum StoreCreation {
-    /// Writes the store to a temporary file and renames it when it is durable. If another process created the store first, that one stays.
-    static func create(_ path: String) throws(QueueError) {
+    /// Writes the store to a temporary file and renames it when it is durable. Returns its bytes; nil: another process created the store
+    /// first, and that one stays.
+    static func create(_ path: String) throws(QueueError) -> [UInt8]? {
         let image = try Self.image(usesLog: true)
         let file = try NewFile(for: path)
         try Posix.write(file.descriptor, at: 0, image, path)
-        _ = try file.finish(replacing: false)
+        return try file.finish(replacing: false) ? image : nil
     }
 
     /// The page sizes of stores, in bytes; the first is that of new stores. A commit writes whole pages, so small ones make it cheaper.

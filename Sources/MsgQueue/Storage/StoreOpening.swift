@@ -8,11 +8,14 @@ struct StoreOpening {
     let boot = SystemBoot.id()
     /// The counts of the folded rows, which the view has added up; nil: it has not.
     private(set) var folded: Counts?
+    private let created: CreatedFiles
 
     /// Opens the store at a path, or creates it. An existing store is not changed on disk until it has been accepted.
     init(_ given: String, _ options: Options, _ layout: Layout) throws(QueueError) {
         let path = try StorePath.resolve(given)
-        lock = try Self.acquireLock(path, options)
+        var image: [UInt8]?
+        lock = try Self.acquireLock(path, options, &image)
+        var created = CreatedFiles(image: image, isLogNew: image != nil)
         do throws(QueueError) {
             let view = try StoreView(path: path, database: lock.descriptor)
             let reading = try Self.reading(view, layout)
@@ -33,13 +36,19 @@ struct StoreOpening {
                 database = reading
             } else {
                 reading.close()
+                created = CreatedFiles(image: image, isLogNew: try !StorePath.hasLogOrRecord(lock.path))
                 database = try Self.connect(lock, survey, limit: options.limitFileBytes)
             }
+            self.created = created
         } catch {
+            created.remove(lock)
             lock.release()
             throw Self.asOpening(error)
         }
     }
+
+    /// Removes the files that the opening has created. The store was not changed.
+    func removeCreatedFiles() { created.remove(lock) }
 
     /// Returns the error of an opening. `unknown` concerns changes of the caller, and opening makes none.
     static func asOpening(_ error: QueueError) -> QueueError {
@@ -102,14 +111,15 @@ struct StoreOpening {
         store.rollback()
     }
 
-    private static func acquireLock(_ path: String, _ options: Options) throws(QueueError) -> StoreLock {
+    /// `image`: is set to the bytes of the store if it is new.
+    private static func acquireLock(_ path: String, _ options: Options, _ image: inout [UInt8]?) throws(QueueError) -> StoreLock {
         let lock: StoreLock
         if options.readOnly {
             lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true, wait: options.wait)
         } else {
             if try StorePath.inspect(path) == nil {
                 guard !options.maintenance else { throw QueueError(.invalid, "\(path) does not exist") }
-                try StoreCreation.create(path)
+                image = try StoreCreation.create(path)
             }
             guard let file = try StorePath.inspect(path) else {
                 throw QueueError(.storage, "\(path) was removed while it was opened")
