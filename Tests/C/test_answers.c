@@ -85,11 +85,11 @@ static int status_after_conflict(bool conflict_is_sent) {
   return status;
 }
 
-TEST(D14_conflict_after_an_attempt_that_may_have_arrived_is_not_sent) {
+TEST_LONG(D14_conflict_after_an_attempt_that_may_have_arrived_is_not_sent) {
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_after_conflict(false));
 }
 
-TEST(D14_conflict_counts_as_sent_with_conflict_is_sent) { CHECK_NUMBER(MSGQ_STATUS_SENT, status_after_conflict(true)); }
+TEST_LONG(D14_conflict_counts_as_sent_with_conflict_is_sent) { CHECK_NUMBER(MSGQ_STATUS_SENT, status_after_conflict(true)); }
 
 /* The receiver answers 409 while it still processes the first request, which then fails. */
 TEST(D14_conflict_is_retried_until_the_receiver_accepts) {

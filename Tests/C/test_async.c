@@ -202,7 +202,7 @@ static void *poll_until_stopped(void *context) {
 /* The limit is far less than the handler and the other drain take, and much more than the timeout. */
 enum { drain_time = 100, drain_limit = 2000 };
 
-TEST(Q7_a_blocked_handler_does_not_delay_a_drain_beyond_its_timeout) {
+TEST_LONG(Q7_a_blocked_handler_does_not_delay_a_drain_beyond_its_timeout) {
   for (int polled = 0; polled < 2; polled++) {
     struct scene scene;
     struct stub stub;
@@ -318,7 +318,7 @@ static void poll_until(struct scene *scene, struct tokens *tokens, size_t count)
   CHECK_NUMBER((long long)count, (long long)tokens->count);
 }
 
-TEST(X8_several_attempts_are_answered_by_one_call) {
+TEST_LONG(X8_several_attempts_are_answered_by_one_call) {
   enum { total = 100, in_flight = 64 };
   struct scene scene;
   struct tokens tokens = { 0 };

@@ -359,7 +359,7 @@ static int send_or_die(struct scene *scene, char calls[128]) {
   return child_wait(&child);
 }
 
-TEST(B1_X3_a_message_that_crashes_the_process_interrupts_its_batch_once) {
+TEST_LONG(B1_X3_a_message_that_crashes_the_process_interrupts_its_batch_once) {
   struct scene scene;
   char seen[128];
   const char *const calls[] = { "a1 a2 a3 a4 b1", "a1, a2, a3", "a3", "a3", "a3", "a3" };
@@ -412,7 +412,7 @@ TEST_LONG(B1_X3_several_messages_that_crash_the_process_interrupt_no_others_agai
   scene_end(&scene);
 }
 
-TEST(B1_a_batch_begins_and_ends_with_one_commit) {
+TEST_LONG(B1_a_batch_begins_and_ends_with_one_commit) {
   struct scene scene;
   struct batcher batcher;
   msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
@@ -440,7 +440,7 @@ static void put_eight(struct scene *scene) {
   }
 }
 
-TEST(B1_max_in_flight_and_the_rate_count_messages) {
+TEST_LONG(B1_max_in_flight_and_the_rate_count_messages) {
   struct scene scene;
   struct batcher batcher;
   msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
@@ -568,7 +568,7 @@ TEST(B1_transports_replace_each_other) {
   scene_end(&scene);
 }
 
-TEST(B1_a_call_that_hangs_times_out_as_a_whole) {
+TEST_LONG(B1_a_call_that_hangs_times_out_as_a_whole) {
   const int64_t ladder[] = { 60000 };
   struct scene scene;
   struct batcher batcher;

@@ -101,7 +101,7 @@ static void begin_inside(struct scene *scene, struct inside *inside) {
   put(scene, "outer", "ana", "hello");
 }
 
-TEST(callbacks_every_call_works_inside_a_transport) {
+TEST_LONG(callbacks_every_call_works_inside_a_transport) {
   struct scene scene;
   struct inside inside;
   begin_inside(&scene, &inside);
@@ -114,7 +114,7 @@ TEST(callbacks_every_call_works_inside_a_transport) {
   scene_end(&scene);
 }
 
-TEST(callbacks_every_call_works_inside_a_handler) {
+TEST_LONG(callbacks_every_call_works_inside_a_handler) {
   struct scene scene;
   struct inside inside;
   struct stub stub;
@@ -232,7 +232,7 @@ static void closed_calls_everything(void *context, msgq_result result) {
   last->closed++;
 }
 
-TEST(callbacks_a_release_function_that_a_close_runs_cannot_close_the_queue) {
+TEST_LONG(callbacks_a_release_function_that_a_close_runs_cannot_close_the_queue) {
   static const msgq_callbacks all[] = { MSGQ_CALLBACKS_THREAD, MSGQ_CALLBACKS_POLL, MSGQ_CALLBACKS_POLL_TIMER };
   for (size_t index = 0; index < 6; index++) {
     bool is_async = index % 2 == 1, is_polled = all[index / 2] != MSGQ_CALLBACKS_THREAD;

@@ -306,7 +306,7 @@ TEST(T7_bad_arguments_change_nothing) {
   scene_end(&scene);
 }
 
-TEST(T7_of_more_changes_than_are_kept_the_oldest_go) {
+TEST_LONG(T7_of_more_changes_than_are_kept_the_oldest_go) {
   struct scene scene;
   struct stub stub;
   struct follower early = { .count = 0 }, late = { .count = 0 };
@@ -403,7 +403,7 @@ TEST(T7_a_backup_goes_on_from_the_tokens_of_its_store) {
   scene_end(&scene);
 }
 
-TEST(T7_a_salvaged_store_has_another_history) {
+TEST_LONG(T7_a_salvaged_store_has_another_history) {
   struct scene scene;
   struct stub stub;
   struct follower follower = { .count = 0 };

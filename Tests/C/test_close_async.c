@@ -179,7 +179,7 @@ static void begin_polled(struct scene *scene, struct stub *stub, struct closed *
   while (atomic_load(&stub->calls) == 0) REQUIRE_OK(msgq_poll(scene->queue, -1, NULL));
 }
 
-TEST(close_async_of_a_polled_queue_runs_callbacks_only_in_poll) {
+TEST_LONG(close_async_of_a_polled_queue_runs_callbacks_only_in_poll) {
   struct scene scene;
   struct stub stub;
   struct closed closed;

@@ -65,7 +65,7 @@ static void check_after_reopen(struct closing *closing) {
   scene_end(&closing->scene);
 }
 
-TEST(close_from_eight_threads_while_three_drain) {
+TEST_LONG(close_from_eight_threads_while_three_drain) {
   for (int polled = 0; polled < 2; polled++) {
     struct closing closing;
     pthread_t closers[8], drainers[3];
@@ -153,7 +153,7 @@ static void *open_and_close(void *context) {
   return NULL;
 }
 
-TEST(close_and_open_of_one_store_from_four_threads) {
+TEST_LONG(close_and_open_of_one_store_from_four_threads) {
   struct closing closing = { .calls = 0 };
   pthread_t threads[4];
   scene_begin(&closing.scene);

@@ -63,7 +63,7 @@ TEST(requests_to_collect_that_wait_share_an_event) {
   end(&scene, &shop);
 }
 
-TEST(the_queue_asks_to_collect_at_intervals_after_the_first_hand_over) {
+TEST_LONG(the_queue_asks_to_collect_at_intervals_after_the_first_hand_over) {
   struct scene scene;
   struct shop shop;
   scene_begin(&scene);

@@ -208,7 +208,7 @@ TEST(R9_failed_messages_survive_kill_9) {
   post_end(&post);
 }
 
-TEST(Q3_a_store_survives_repeated_kills) {
+TEST_LONG(Q3_a_store_survives_repeated_kills) {
   struct scene scene;
   char id[MSGQ_ID_SIZE] = "";
   scene_begin(&scene);

@@ -55,7 +55,7 @@ TEST(D10_a_flipped_bit_in_the_id_index_never_returns_another_message) {
 }
 
 /* A store that is too large to be checked completely by each msgq_open. */
-TEST(D10_a_flipped_bit_in_the_id_index_of_a_large_store_never_returns_another_message) {
+TEST_LONG(D10_a_flipped_bit_in_the_id_index_of_a_large_store_never_returns_another_message) {
   static char body[16384];
   struct scene scene;
   scene_begin_open(&scene);
@@ -320,7 +320,7 @@ TEST(D10_R3_a_request_by_hand_for_a_damaged_message_is_refused) {
   scene_end(&scene);
 }
 
-TEST(D10_retry_all_counts_a_damaged_message_only_if_its_state_is_whole) {
+TEST_LONG(D10_retry_all_counts_a_damaged_message_only_if_its_state_is_whole) {
   static const struct {
     const char *change;
     int64_t count;

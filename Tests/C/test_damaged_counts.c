@@ -305,8 +305,8 @@ static void send_hidden(const char *index) {
   scene_end(&scene);
 }
 
-TEST(D10_a_message_missing_in_the_index_of_queued_messages_is_sent_and_reported) { send_hidden("message_ordered"); }
-TEST(D10_a_message_missing_in_the_index_of_a_conversation_is_sent_and_reported) { send_hidden("message_waiting"); }
+TEST_LONG(D10_a_message_missing_in_the_index_of_queued_messages_is_sent_and_reported) { send_hidden("message_ordered"); }
+TEST_LONG(D10_a_message_missing_in_the_index_of_a_conversation_is_sent_and_reported) { send_hidden("message_waiting"); }
 
 /* The indexes of many queued messages are compared in short steps, with enqueues between the steps. */
 TEST_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {

@@ -382,7 +382,7 @@ static void *change_level(void *context) {
   return context;
 }
 
-TEST(M15_the_level_changes_while_messages_are_sent) {
+TEST_LONG(M15_the_level_changes_while_messages_are_sent) {
   struct scene scene;
   pthread_t changing;
   int messages = check_times(500, 50);

@@ -235,7 +235,7 @@ static void check_is_repaired(struct scene *scene, const char *text) {
 TEST_LONG(D10_D15_an_open_repairs_everything_that_differs_from_the_messages) { for_each_damage(check_is_repaired); }
 
 /* The newest messages of the conversations of a store of any size are compared in the background after each open. */
-TEST(D10_D15_a_wrong_newest_message_in_a_large_store_is_repaired_after_the_open) {
+TEST_LONG(D10_D15_a_wrong_newest_message_in_a_large_store_is_repaired_after_the_open) {
   struct scene scene;
   begin(&scene, true);
   REQUIRE(file_size(scene.path) > 2 << 20);
@@ -273,11 +273,11 @@ static void check_failing_change(const char *update) {
   scene_end(&scene);
 }
 
-TEST(D10_D15_a_count_of_failures_that_overflows_is_rebuilt) {
+TEST_LONG(D10_D15_a_count_of_failures_that_overflows_is_rebuilt) {
   check_failing_change("UPDATE failure_count SET count = 9223372036854775807");
 }
 
-TEST(D10_D15_a_count_of_a_conversation_that_overflows_is_rebuilt) {
+TEST_LONG(D10_D15_a_count_of_a_conversation_that_overflows_is_rebuilt) {
   check_failing_change("INSERT INTO conversation VALUES('gil', 9223372036854775807, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)");
 }
 

@@ -41,7 +41,7 @@ static msgq_report drain_failed(struct post *post, const char *conversation) {
   return drain_with_failed(post->scene.queue, conversation);
 }
 
-TEST(Q23_a_drain_with_the_failed_messages_sends_them_in_their_places) {
+TEST_LONG(Q23_a_drain_with_the_failed_messages_sends_them_in_their_places) {
   static const msgq_mode modes[] = { MSGQ_MODE_MANUAL, MSGQ_MODE_ASK };
   for (int way = 0; way < 2; way++) {
     struct post post;

@@ -117,7 +117,7 @@ static void *loop(void *context) {
   return NULL;
 }
 
-TEST(X7_two_threads_can_watch_one_descriptor) {
+TEST_LONG(X7_two_threads_can_watch_one_descriptor) {
   struct host host;
   struct looper loopers[2];
   atomic_bool stopping = false;

@@ -148,7 +148,7 @@ TEST(X1_reasons_retrying_scheduled_holding_metered_and_trigger) {
   post_end(&post);
 }
 
-TEST(X1_a_message_between_expiry_and_failure_is_expired) {
+TEST_LONG(X1_a_message_between_expiry_and_failure_is_expired) {
   struct scene scene;
   struct stub stub;
   enum { many = 300 };

@@ -142,7 +142,7 @@ static void replace_open_store(bool by_moving) {
 }
 
 TEST(D3_a_file_moved_over_an_open_store_stops_the_queue_and_stays_unchanged) { replace_open_store(true); }
-TEST(D3_a_file_copied_over_an_open_store_stops_the_queue_and_stays_unchanged) { replace_open_store(false); }
+TEST_LONG(D3_a_file_copied_over_an_open_store_stops_the_queue_and_stays_unchanged) { replace_open_store(false); }
 
 TEST(D3_removing_the_log_of_an_open_store_stops_the_queue) {
   struct scene scene;

@@ -54,7 +54,7 @@ static void use_own_store(const char *path) {
   CHECK_NUMBER(1, atomic_load(&stub.released));
 }
 
-TEST(fork_child_cannot_use_the_queue_but_can_open_its_own_store) {
+TEST_LONG(fork_child_cannot_use_the_queue_but_can_open_its_own_store) {
   struct scene scene;
   struct stub stub;
   msgq_queue *mine = NULL;
@@ -166,7 +166,7 @@ static void *run_caller(void *context) {
   return NULL;
 }
 
-TEST(fork_while_other_threads_use_the_queue) {
+TEST_LONG(fork_while_other_threads_use_the_queue) {
   struct scene scene;
   struct stub stub;
   struct caller callers[3];

@@ -605,7 +605,7 @@ TEST_LONG(D9_calls_for_many_messages_without_any_room_are_refused) {
 }
 
 /* A message expires while its failure cannot be stored. Until it is, every change of the message is refused. */
-TEST(Q11_D9_a_change_of_an_expired_message_waits_until_its_failure_is_stored) {
+TEST_LONG(Q11_D9_a_change_of_an_expired_message_waits_until_its_failure_is_stored) {
   struct scene scene;
   struct stub stub;
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -746,7 +746,7 @@ static bool feed_gave_way(size_t longest) {
   return result != MSGQ_OK;
 }
 
-TEST(T7_outcomes_whose_changes_have_no_room_are_stored_without_them) {
+TEST_LONG(T7_outcomes_whose_changes_have_no_room_are_stored_without_them) {
   CHECK(!feed_gave_way(64 << 10));
   CHECK(feed_gave_way(24 << 10));
 }

@@ -245,7 +245,7 @@ TEST(I9_a_group_is_deleted_with_its_text_and_one_event) {
   scene_end(&scene);
 }
 
-TEST(I9_a_backup_and_a_salvaged_store_have_the_groups) {
+TEST_LONG(I9_a_backup_and_a_salvaged_store_have_the_groups) {
   struct scene scene;
   struct stub stub;
   begin(&scene, &stub);

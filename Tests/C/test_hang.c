@@ -200,7 +200,7 @@ static void on_drained(void *context, const msgq_report *report) {
   atomic_fetch_add(&waiting->calls, 1);
 }
 
-TEST(close_with_a_hung_handler_ends_and_wakes_waiting_drains) {
+TEST_LONG(close_with_a_hung_handler_ends_and_wakes_waiting_drains) {
   struct scene scene;
   struct stub stub;
   struct hung_handler handler = { 0 };

@@ -108,7 +108,7 @@ TEST(H1_keep_sent_zero_keeps_unsent_messages) {
   post_end(&post);
 }
 
-TEST(H1_history_is_pruned_by_age) {
+TEST_LONG(H1_history_is_pruned_by_age) {
   struct post post;
   post_begin_open(&post);
   receiver_answer(post.receiver, "failed", 400, 1, NULL);
@@ -314,7 +314,7 @@ static void fill_history(struct scene *scene) {
   }
 }
 
-TEST(H3_paging_backwards_while_messages_are_added_and_deleted) {
+TEST_LONG(H3_paging_backwards_while_messages_are_added_and_deleted) {
   struct scene scene;
   scene_begin_open(&scene);
   fill_history(&scene);
@@ -322,7 +322,7 @@ TEST(H3_paging_backwards_while_messages_are_added_and_deleted) {
   scene_end(&scene);
 }
 
-TEST(H3_paging_forwards_while_messages_are_added_and_deleted) {
+TEST_LONG(H3_paging_forwards_while_messages_are_added_and_deleted) {
   struct scene scene;
   scene_begin_open(&scene);
   fill_history(&scene);

@@ -58,7 +58,7 @@ static int64_t added_objects(struct scene *scene) {
                     "SELECT count(*) FROM sqlite_schema WHERE name IN ('history', 'history_in', 'recent_own', 'message_priority')");
 }
 
-TEST(D17_a_store_without_the_tables_of_the_history_keeps_everything) {
+TEST_LONG(D17_a_store_without_the_tables_of_the_history_keeps_everything) {
   struct scene scene;
   struct stub stub;
   begin_older(&scene);

@@ -154,7 +154,7 @@ static int any(int least, int most) {
   return least + (int)((state >> 33) % (uint64_t)(most - least + 1));
 }
 
-TEST(F6_X2_the_files_keep_their_limit_whatever_is_attempted) {
+TEST_LONG(F6_X2_the_files_keep_their_limit_whatever_is_attempted) {
   static const int64_t limits[] = { 700 << 10, 1 << 20, 2 << 20, 3 << 20 };
   const char *given = getenv("MSGQ_SEED");
   const unsigned long long seed = given != NULL ? strtoull(given, NULL, 10) : (unsigned long long)wall_ms();

@@ -156,7 +156,7 @@ TEST(X11_metadata_is_limited_in_bytes) {
   scene_end(&scene);
 }
 
-TEST(X11_the_log_of_a_large_batch_is_truncated) {
+TEST_LONG(X11_the_log_of_a_large_batch_is_truncated) {
   const size_t count = (size_t)check_times(100000, 2000);
   static const char body[300] = "a body";
   struct scene scene;

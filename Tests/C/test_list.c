@@ -208,7 +208,7 @@ static msgq_verdict keep_pending(void *context, const msgq_delivery *delivery, m
   return MSGQ_VERDICT_PENDING;
 }
 
-TEST(D11_clear_removes_all_messages_except_those_in_flight) {
+TEST_LONG(D11_clear_removes_all_messages_except_those_in_flight) {
   enum { on_demand = 4, in_flight = 64 + on_demand };
   const int total = check_times(2000, 300);
   static struct pending pending;

@@ -241,7 +241,7 @@ TEST(D13_log_function_that_hangs_blocks_no_call) {
   scene_end(&scene);
 }
 
-TEST(D13_log_function_may_use_queues_and_gets_no_lines_from_them) {
+TEST_LONG(D13_log_function_may_use_queues_and_gets_no_lines_from_them) {
   static struct sink sink;
   struct scene scene;
   begin(&scene);

@@ -77,7 +77,7 @@ TEST_LONG(Q11_Q13_the_time_of_the_first_page_does_not_grow_with_the_queue) {
   scene_end(&scene);
 }
 
-TEST(Q13_explain_is_fast_for_the_last_message_of_a_long_queue) {
+TEST_LONG(Q13_explain_is_fast_for_the_last_message_of_a_long_queue) {
   struct scene scene;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   msgq_page *page = NULL;

@@ -70,7 +70,7 @@ TEST_LONG(D7_a_flipped_bit_in_the_log_is_reported_with_the_missing_sequences) {
   }
 }
 
-TEST(D7_a_truncated_log_is_reported_with_the_missing_sequences) {
+TEST_LONG(D7_a_truncated_log_is_reported_with_the_missing_sequences) {
   struct scene scene;
   begin_crashed(&scene);
   REQUIRE(truncate(log_of(&scene), file_size(log_of(&scene)) / 2) == 0);
@@ -79,7 +79,7 @@ TEST(D7_a_truncated_log_is_reported_with_the_missing_sequences) {
   scene_end(&scene);
 }
 
-TEST(D7_a_removed_log_is_reported_with_the_missing_sequences) {
+TEST_LONG(D7_a_removed_log_is_reported_with_the_missing_sequences) {
   struct scene scene;
   begin_crashed(&scene);
   REQUIRE(unlink(log_of(&scene)) == 0);
@@ -112,7 +112,7 @@ TEST(D7_a_crash_that_lost_nothing_is_not_reported) {
 }
 
 /* Without the file "-tail" only the log itself tells where it ends. */
-TEST(D7_a_missing_or_damaged_tail_file_loses_nothing) {
+TEST_LONG(D7_a_missing_or_damaged_tail_file_loses_nothing) {
   for (int damaged = 0; damaged < 2; damaged++) {
     struct scene scene;
     begin_crashed(&scene);

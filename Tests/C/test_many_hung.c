@@ -105,7 +105,7 @@ TEST_LONG(A10_with_more_hung_calls_sending_stops_and_other_calls_return) {
   end_hung(&scene);
 }
 
-TEST(close_with_many_hung_transports_ends_at_its_timeout) {
+TEST_LONG(close_with_many_hung_transports_ends_at_its_timeout) {
   struct scene scene;
   begin_hung(&scene, ceiling + 1);
   put(&scene, "a", "ana", "hello");

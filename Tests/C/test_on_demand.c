@@ -178,7 +178,7 @@ static void send_offline(msgq_mode mode) {
   scene_end(&scene);
 }
 
-TEST(R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued) {
+TEST_LONG(R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued) {
   send_offline(MSGQ_MODE_MANUAL);
   send_offline(MSGQ_MODE_ASK);
   send_offline(MSGQ_MODE_AUTO);
@@ -345,7 +345,7 @@ TEST(R14_retry_all_of_one_conversation_keeps_order_and_leaves_queued_messages) {
   post_end(&post);
 }
 
-TEST(R14_retry_all_while_offline_queues_messages_only_in_mode_auto) {
+TEST_LONG(R14_retry_all_while_offline_queues_messages_only_in_mode_auto) {
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
     static const char *const names[] = { "ana" };
     struct scene scene;

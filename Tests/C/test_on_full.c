@@ -254,7 +254,7 @@ TEST_LONG(F6_the_files_stay_below_their_limit) {
   REQUIRE_OK(msgq_set_log(NULL, NULL, NULL));
 }
 
-TEST(F6_a_full_file_refuses_received_messages_and_longer_bodies) {
+TEST_LONG(F6_a_full_file_refuses_received_messages_and_longer_bodies) {
   struct scene scene;
   scene_begin(&scene);
   scene.options.limit_file_bytes = 2 << 20;

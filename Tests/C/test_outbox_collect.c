@@ -194,7 +194,7 @@ static void *collect_at_once(void *context) {
   return NULL;
 }
 
-TEST(T3_T4_two_collectors_at_once_move_each_message_once_and_in_order) {
+TEST_LONG(T3_T4_two_collectors_at_once_move_each_message_once_and_in_order) {
   struct scene scene;
   struct shop shop;
   pthread_t threads[2];

@@ -249,7 +249,7 @@ TEST(T6_a_database_that_can_only_be_read_is_left_as_it_is) {
   end(&scene, &shop);
 }
 
-TEST(T6_a_lock_that_is_held_is_told_and_loses_nothing) {
+TEST_LONG(T6_a_lock_that_is_held_is_told_and_loses_nothing) {
   struct scene scene;
   struct shop shop;
   begin(&scene, &shop);

@@ -130,7 +130,7 @@ TEST(A13_a_response_by_http_has_a_receipt) {
 }
 
 /* More messages than one flush of the index of the history has, with the three statuses mixed. */
-TEST(A13_the_history_lists_many_receipts) {
+TEST_LONG(A13_the_history_lists_many_receipts) {
   enum { count = 1800 };
   static const char *const bodies[] = { "0", "delivered", "read" };
   struct scene scene;

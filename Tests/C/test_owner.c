@@ -39,7 +39,7 @@ static void end_owner(struct scene *scene) {
   scene_end(scene);
 }
 
-TEST(D1_reading_and_copying_the_file_keeps_the_lock) {
+TEST_LONG(D1_reading_and_copying_the_file_keeps_the_lock) {
   struct scene scene;
   begin_owner(&scene);
   struct file_copy copy = file_read(scene.path);
@@ -105,7 +105,7 @@ TEST_ALONE(D1_a_second_copy_of_sqlite_in_the_process_can_neither_read_nor_write)
   dlclose(other.library);
 }
 
-TEST(D1_sqlite_in_another_process_is_locked_out) {
+TEST_LONG(D1_sqlite_in_another_process_is_locked_out) {
   struct scene scene;
   begin_owner(&scene);
   struct child child = child_start("read-by-sqlite", scene.path, "SELECT count(*) FROM message");
@@ -116,7 +116,7 @@ TEST(D1_sqlite_in_another_process_is_locked_out) {
 }
 
 /* With POSIX locks, which belong to the process, closing the second descriptor would release the lock of the first. */
-TEST(D1_a_second_open_in_the_process_is_refused_and_keeps_the_lock) {
+TEST_LONG(D1_a_second_open_in_the_process_is_refused_and_keeps_the_lock) {
   struct scene scene;
   msgq_queue *second = NULL;
   begin_owner(&scene);
@@ -127,7 +127,7 @@ TEST(D1_a_second_open_in_the_process_is_refused_and_keeps_the_lock) {
   end_owner(&scene);
 }
 
-TEST(D1_a_forked_child_does_not_drop_the_lock) {
+TEST_LONG(D1_a_forked_child_does_not_drop_the_lock) {
   struct scene scene;
   int status = -1;
   begin_owner(&scene);

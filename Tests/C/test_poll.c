@@ -62,7 +62,7 @@ static void *drain_whole(void *context) {
 }
 
 /* The thread that drains needs the engine's lock, and wakes up more slowly than a caller asks again. */
-TEST(F9_X7_a_caller_that_asks_for_the_state_in_a_loop_does_not_stop_a_drain) {
+TEST_LONG(F9_X7_a_caller_that_asks_for_the_state_in_a_loop_does_not_stop_a_drain) {
   for (int polled = 0; polled < 2; polled++) {
     struct scene scene;
     struct stub stub;

@@ -86,7 +86,7 @@ TEST_LONG(Q22_the_standing_prompt_follows_the_queue) {
   post_end(&post);
 }
 
-TEST(Q22_a_prompt_with_nothing_left_is_withdrawn) {
+TEST_LONG(Q22_a_prompt_with_nothing_left_is_withdrawn) {
   struct post post;
   begin(&post);
   post_open(&post);
@@ -109,7 +109,7 @@ TEST(Q22_a_prompt_with_nothing_left_is_withdrawn) {
   post_end(&post);
 }
 
-TEST(Q22_only_what_a_yes_sends_is_counted) {
+TEST_LONG(Q22_only_what_a_yes_sends_is_counted) {
   struct post post;
   int64_t now = wall_ms();
   begin(&post);
@@ -149,7 +149,7 @@ TEST_LONG(Q22_a_scheduled_message_is_counted_when_it_is_due) {
   post_end(&post);
 }
 
-TEST(Q22_what_is_blocked_or_waits_for_a_retry_is_not_counted) {
+TEST_LONG(Q22_what_is_blocked_or_waits_for_a_retry_is_not_counted) {
   static const int64_t ladder[] = { 3600000 };
   for (int way = 0; way < 2; way++) {
     struct post post;
@@ -260,7 +260,7 @@ TEST(Q22_a_plain_drain_answers_a_prompt_for_failed_messages_and_leaves_them) {
   post_end(&post);
 }
 
-TEST(Q22_failed_messages_alone_raise_a_prompt) {
+TEST_LONG(Q22_failed_messages_alone_raise_a_prompt) {
   struct post post;
   begin_with_failed(&post, 0, 2);
   set_online(&post.scene);

@@ -96,7 +96,7 @@ static void check_windows(const struct tally *tally, double opened, double rate,
   }
 }
 
-TEST(F3_no_window_has_more_attempts_than_the_rate_whatever_starts_them) {
+TEST_LONG(F3_no_window_has_more_attempts_than_the_rate_whatever_starts_them) {
   static const int64_t ladder[] = { 10, 10, 10, 10, 10, 10, 10, 10 };
   struct scene scene;
   struct tally tally;
@@ -213,7 +213,7 @@ TEST_LONG(F3_B1_the_rate_counts_from_the_call_after_a_large_body_was_copied) {
   scene_end(&scene);
 }
 
-TEST(F3_attempts_that_stay_pending_count) {
+TEST_LONG(F3_attempts_that_stay_pending_count) {
   struct scene scene;
   struct tally tally;
   begin(&scene, &tally, 20, 0, 0);

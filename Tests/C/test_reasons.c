@@ -96,7 +96,7 @@ TEST(I9_without_being_asked_for_there_are_no_reasons) {
 }
 
 /* What is behind one of many scheduled messages has no holder; pages of any place agree with msgq_explain. */
-TEST(I9_reasons_behind_many_messages_that_are_passed_over) {
+TEST_LONG(I9_reasons_behind_many_messages_that_are_passed_over) {
   struct scene scene;
   struct stub stub;
   char id[16];
@@ -145,7 +145,7 @@ TEST(I9_conversations_say_whether_they_are_paused) {
   scene_end(&scene);
 }
 
-TEST(I9_X1_a_store_that_is_only_looked_at_explains_what_its_messages_wait_for) {
+TEST_LONG(I9_X1_a_store_that_is_only_looked_at_explains_what_its_messages_wait_for) {
   for (int read_only = 0; read_only < 2; read_only++) {
     struct scene scene;
     struct stub stub;

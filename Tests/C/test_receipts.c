@@ -67,7 +67,7 @@ static void send_many(struct scene *scene, int count) {
   CHECK_NUMBER(count, drain(scene).sent);
 }
 
-TEST(H9_history_can_be_kept_without_limit) {
+TEST_LONG(H9_history_can_be_kept_without_limit) {
   struct scene scene;
   struct stub stub;
   msgq_options defaults = MSGQ_OPTIONS_INIT;
@@ -208,7 +208,7 @@ static void check_copy(const char *path, struct times expected) {
   CHECK_RESULT(MSGQ_OK, msgq_close(queue, -1));
 }
 
-TEST(H9_receipt_times_survive_restart_backup_and_salvage) {
+TEST_LONG(H9_receipt_times_survive_restart_backup_and_salvage) {
   struct scene scene;
   struct stub stub;
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;

@@ -189,7 +189,7 @@ TEST_LONG(H12_X14_the_events_of_a_large_batch_coalesce) {
   CHECK(!loses_events(large, false)); /* those of one side in one conversation wait as one event */
 }
 
-TEST(H12_a_copy_and_a_salvaged_store_keep_ones_own_recorded_messages) {
+TEST_LONG(H12_a_copy_and_a_salvaged_store_keep_ones_own_recorded_messages) {
   struct scene scene;
   struct many many = many_of(200, 5, true, true);
   char copy[96], rescued[96];

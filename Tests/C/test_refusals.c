@@ -96,7 +96,7 @@ TEST(D2_a_rollback_journal_is_refused_untouched) {
   end_crashed(&scene);
 }
 
-TEST(D2_a_log_of_another_store_is_refused_untouched) {
+TEST_LONG(D2_a_log_of_another_store_is_refused_untouched) {
   struct scene scene, other;
   begin_crashed(&scene);
   begin_crashed(&other);

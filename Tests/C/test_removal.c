@@ -218,7 +218,7 @@ TEST_LONG(H13_other_calls_run_while_a_conversation_is_deleted) {
   scene_end(&scene);
 }
 
-TEST(H13_nothing_of_a_conversation_starts_while_it_is_deleted) {
+TEST_LONG(H13_nothing_of_a_conversation_starts_while_it_is_deleted) {
   struct scene scene;
   struct stub stub;
   struct deletion deletion;
@@ -279,7 +279,7 @@ TEST_LONG(H13_M8_a_deletion_starts_no_other_message_and_is_no_pause) {
   scene_end(&scene);
 }
 
-TEST(H13_what_replaces_a_message_meanwhile_is_not_deleted) {
+TEST_LONG(H13_what_replaces_a_message_meanwhile_is_not_deleted) {
   struct scene scene;
   struct deletion deletion;
   size_t stored = (size_t)check_times(10000, 1000);

@@ -89,7 +89,7 @@ TEST(F5_the_id_of_a_replaced_message_is_refused_as_long_as_ids_are_remembered) {
 }
 
 /* Also in the millisecond in which the message is replaced or deleted. */
-TEST(F5_H1_without_a_memory_of_ids_an_id_is_free_at_once) {
+TEST_LONG(F5_H1_without_a_memory_of_ids_an_id_is_free_at_once) {
   struct scene scene;
   char id[16];
   scene_begin(&scene);
@@ -313,7 +313,7 @@ TEST(F5_expiry_and_metadata_are_those_of_the_new_draft) {
   scene_end(&scene);
 }
 
-TEST(F5_of_a_batch_the_last_one_wins_in_the_first_place) {
+TEST_LONG(F5_of_a_batch_the_last_one_wins_in_the_first_place) {
   enum { size = 300 };
   static const int sizes[] = { 4, size };
   struct scene scene;

@@ -418,7 +418,7 @@ TEST(X1_exhausted_and_expired_messages_block_like_refused_ones) {
 
 /* ------------------------------------------------------------------ pauses */
 
-TEST(M7_repeated_401_and_403_pause_the_queue_and_fail_no_message) {
+TEST_LONG(M7_repeated_401_and_403_pause_the_queue_and_fail_no_message) {
   static const int statuses[] = { 401, 403 };
   for (size_t index = 0; index < 2; index++) {
     struct post post;

@@ -59,7 +59,7 @@ static bool readable(const char *path, bool found[messages]) {
   return true;
 }
 
-TEST(D15_check_reports_a_sound_store_and_salvage_copies_it) {
+TEST_LONG(D15_check_reports_a_sound_store_and_salvage_copies_it) {
   struct scene scene;
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
   bool found[messages];
@@ -142,7 +142,7 @@ TEST_LONG(D15_random_damage_loses_only_the_damaged_messages) {
   scene_end(&scene);
 }
 
-TEST(D15_a_crashed_store_is_checked_with_its_log_and_an_open_one_is_locked) {
+TEST_LONG(D15_a_crashed_store_is_checked_with_its_log_and_an_open_one_is_locked) {
   struct scene scene;
   char id[MSGQ_ID_SIZE];
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;

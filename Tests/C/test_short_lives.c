@@ -95,7 +95,7 @@ TEST(F12_an_empty_tail_file_is_not_reported) {
 }
 
 /* The power fails while the first log is written: it has no complete transaction, and the file -tail is empty or garbage. */
-TEST(F12_a_log_that_was_only_begun_loses_nothing) {
+TEST_LONG(F12_a_log_that_was_only_begun_loses_nothing) {
   static const char *const tails[] = { "", "garbage" };
   struct scene scene;
   for (size_t index = 0; index < 2; index++) {

@@ -226,7 +226,7 @@ static void calls_of(uint64_t seed, int64_t called[4], char id[MSGQ_ID_SIZE]) {
   world_end(&world);
 }
 
-TEST(M16_a_seed_determines_what_is_random) {
+TEST_LONG(M16_a_seed_determines_what_is_random) {
   int64_t first[4], second_run[4], other[4];
   char first_id[MSGQ_ID_SIZE], second_id[MSGQ_ID_SIZE], other_id[MSGQ_ID_SIZE];
   calls_of(7, first, first_id);

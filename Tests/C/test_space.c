@@ -114,7 +114,7 @@ TEST_LONG(H9_the_history_stays_small_with_large_batches) {
   scene_end(&scene);
 }
 
-TEST(H9_the_history_keeps_the_highest_sequences_in_whatever_order_they_were_sent) {
+TEST_LONG(H9_the_history_keeps_the_highest_sequences_in_whatever_order_they_were_sent) {
   struct scene scene;
   struct watch watch;
   const int half = check_times(500, 100);

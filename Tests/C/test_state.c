@@ -330,7 +330,7 @@ TEST(Q2_Q19_the_banner_of_one_conversation_counts_its_messages) {
   post_end(&post);
 }
 
-TEST(H7_Q2_texts_promise_sending_only_if_it_happens) {
+TEST_LONG(H7_Q2_texts_promise_sending_only_if_it_happens) {
   static const struct {
     msgq_mode mode;
     const char *banner, *explanation;

@@ -619,7 +619,7 @@ TEST_LONG(T3_a_large_hand_over_is_taken_over_and_forgotten_whole) {
   scene_end(&scene);
 }
 
-TEST(T3_a_salvage_and_a_backup_keep_the_hand_over_and_damage_is_told) {
+TEST_LONG(T3_a_salvage_and_a_backup_keep_the_hand_over_and_damage_is_told) {
   struct scene scene;
   struct offer offer = { .count = 0 };
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;

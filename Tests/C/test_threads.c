@@ -129,7 +129,7 @@ TEST_LONG(Q16_after_a_pause_no_call_begins_of_attempts_that_wait_for_it) {
   scene_end(&scene);
 }
 
-TEST(X8_answers_from_many_threads_at_once) {
+TEST_LONG(X8_answers_from_many_threads_at_once) {
   struct scene scene;
   struct answers answers;
   const int rounds = check_times(10, 3), total = 40 * rounds;
@@ -214,7 +214,7 @@ static void open_held(struct scene *scene, struct stub *stub, uint32_t in_flight
   stub_open(stub, scene);
 }
 
-TEST(A10_sixteen_blocking_calls_run_side_by_side) {
+TEST_LONG(A10_sixteen_blocking_calls_run_side_by_side) {
   struct scene scene;
   struct stub stub;
   open_held(&scene, &stub, 16);

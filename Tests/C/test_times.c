@@ -132,7 +132,7 @@ TEST(X4_a_message_in_flight_does_not_expire) {
   post_end(&post);
 }
 
-TEST(X4_many_messages_expire_at_the_same_time) {
+TEST_LONG(X4_many_messages_expire_at_the_same_time) {
   struct scene scene;
   enum { many = 500 };
   scene_begin_open(&scene);

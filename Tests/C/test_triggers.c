@@ -48,7 +48,7 @@ TEST(A1_M9_the_foreground_is_a_trigger) {
   post_end(&post);
 }
 
-TEST(M9_launch_connectivity_timer_and_drain_are_triggers) {
+TEST_LONG(M9_launch_connectivity_timer_and_drain_are_triggers) {
   struct post post;
   begin_auto(&post);
   post.scene.options.drain_batch = 1;
@@ -98,7 +98,7 @@ TEST(M9_no_trigger_blocks_the_start_of_the_host) {
   post_end(&post);
 }
 
-TEST(M8_a_batch_continues_at_the_next_trigger) {
+TEST_LONG(M8_a_batch_continues_at_the_next_trigger) {
   struct post post;
   char order[128];
   begin_auto(&post);
@@ -126,7 +126,7 @@ TEST(M8_a_batch_continues_at_the_next_trigger) {
   post_end(&post);
 }
 
-TEST(A11_no_timer_fires_in_the_background_unless_asked_to) {
+TEST_LONG(A11_no_timer_fires_in_the_background_unless_asked_to) {
   static const int64_t ladder[] = { 100 };
   for (int asked = 0; asked < 2; asked++) {
     struct post post;

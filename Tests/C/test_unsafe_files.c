@@ -25,7 +25,7 @@ static void end_crashed(struct scene *scene) {
   scene_end(scene);
 }
 
-TEST(D12_side_files_of_another_user_are_refused) {
+TEST_LONG(D12_side_files_of_another_user_are_refused) {
   static const char *const suffixes[] = { "-wal", "-tail", "-journal" };
   if (geteuid() != 0) SKIP("only root can change the owner of a file");
   for (size_t index = 0; index < 3; index++) {
@@ -148,7 +148,7 @@ TEST(D12_names_of_side_files_are_refused) {
 }
 
 /* An earlier version accepted such names. */
-TEST(D12_a_store_with_the_name_of_a_side_file_is_not_overwritten) {
+TEST_LONG(D12_a_store_with_the_name_of_a_side_file_is_not_overwritten) {
   static const char *const suffixes[] = { "-wal", "-tail", "-journal" };
   for (size_t index = 0; index < 3; index++) {
     struct scene scene, other;

@@ -823,7 +823,7 @@ TEST(M14_a_wait_without_a_thread_calls_back_once) {
   scene_end(&scene);
 }
 
-TEST(M14_many_waits_end_each_with_its_message) {
+TEST_LONG(M14_many_waits_end_each_with_its_message) {
   enum { full = 600 };
   struct scene scene;
   struct stub stub;

@@ -74,7 +74,7 @@ TEST_ALONE(T9_open_waits_for_the_lock_of_another_process) {
   scene_end(&scene);
 }
 
-TEST(T9_open_waits_for_another_queue_of_the_process) {
+TEST_LONG(T9_open_waits_for_another_queue_of_the_process) {
   struct scene scene;
   struct opening opening;
   scene_begin_open(&scene);
@@ -111,7 +111,7 @@ TEST_LONG(T9_an_owner_waits_for_readers_and_a_reader_for_the_owner) {
   scene_end(&scene);
 }
 
-TEST(T9_a_wait_that_ends_before_the_lock_is_released_changes_nothing) {
+TEST_LONG(T9_a_wait_that_ends_before_the_lock_is_released_changes_nothing) {
   char owner_text[32];
   struct scene scene;
   scene_begin(&scene);

@@ -268,7 +268,7 @@ TEST_ALONE(F10_a_drain_of_a_polled_queue_writes_an_end_and_the_next_beginning_in
 }
 
 /* In mode auto the queue goes on after the drain, but not on this thread. */
-TEST(F10_X3_a_drain_that_returns_leaves_no_attempt_without_its_call) {
+TEST_LONG(F10_X3_a_drain_that_returns_leaves_no_attempt_without_its_call) {
   struct scene scene;
   atomic_int calls = 0;
   open_for_drains(&scene, MSGQ_MODE_AUTO, &calls);

@@ -27,7 +27,7 @@ struct check_test {
 
 /* Define a test. Its name begins with the ids of the requirements it tests: TEST(Q4_...). Names are unique. A test that
    works mostly in child processes is TEST_ALONE, too: the run under valgrind, which follows one process, leaves it out. TEST_LONG
-   takes more than a second under valgrind, where it runs only with MSGQ_SOAK or if a filter names it. */
+   takes more than 0.6 s under valgrind, where it runs only with MSGQ_SOAK or if a filter names it. */
 #define TEST(name) CHECK_DEFINE(name, CHECK_HERE)
 #define TEST_LONG(name) CHECK_DEFINE(name, CHECK_LONG)
 #define TEST_ALONE(name) CHECK_DEFINE(name, CHECK_ALONE)
