@@ -585,10 +585,10 @@ void msgq_options_init(msgq_options *options);
  * crash; they belong together. A closed store is one file.
  *
  * Errors: INVALID (also: a name over 247 bytes, or that ends in -wal, -journal, -shm or -tail),
- * PERMISSION (a directory, FIFO, symbolic or hard link, mount point, another user's file, a file that others may
- * write, an unsafe directory, read-only), LOCKED (after wait_ms), CORRUPT (not a store: empty,
- * text, another program's database; damaged beyond opening; `path`-wal without its database or of
- * another one; a rollback journal), TOO_NEW, STORAGE.
+ * PERMISSION (a directory, FIFO, symbolic or hard link, mount point, another user's file, a file
+ * that others may write, an unsafe directory, read-only), LOCKED (after wait_ms), CORRUPT (not a
+ * store: empty, text, another program's database; damaged beyond opening; `path`-wal without its
+ * database or of another one; a rollback journal), TOO_NEW, STORAGE.
  */
 msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue **out);
 

@@ -49,13 +49,8 @@ package final class Engine: @unchecked Sendable {
         let core = Core(
             options, Opening(boot: ports.boot(), moment: ports.moment, earliest: ports.earliest),
             firstToken: (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1, openedAt: ports.wall())
-        let descriptors = try EngineDescriptors(options.callbacks, ports)
-        let store: Store
-        do throws(QueueError) {
-            store = if let disk { try Store(disk: disk, options: options) } else { try Store(path: path, options: options) }
-        } catch {
-            descriptors.close()
-            throw error
+        let (descriptors, store) = try EngineDescriptors.before(options.callbacks, ports) { () throws(QueueError) in
+            if let disk { try Store(disk: disk, options: options) } else { try Store(path: path, options: options) }
         }
         context = EngineContext(options, ports, store, core)
         let parts = context.lock.withLock { [context] in EngineParts(context, descriptors) }

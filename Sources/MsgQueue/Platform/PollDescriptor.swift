@@ -49,13 +49,13 @@ struct PollDescriptor {
     }
 }
 
-/// The descriptors of an engine. They are created before the store is opened: an open that fails for lack of them changes no file.
+/// The descriptors of an engine.
 struct EngineDescriptors {
     let alarm: Alarm
     /// nil: the queue is not polled.
     let poll: PollDescriptor?
 
-    init(_ callbacks: Callbacks, _ ports: Ports) throws(QueueError) {
+    private init(_ callbacks: Callbacks, _ ports: Ports) throws(QueueError) {
         let alarm = try Alarm(ports)
         do throws(QueueError) {
             poll = callbacks == .threads ? nil : try PollDescriptor(ports, sharing: callbacks == .poll ? alarm : nil)
@@ -66,8 +66,15 @@ struct EngineDescriptors {
         self.alarm = alarm
     }
 
-    func close() {
-        poll?.close()
-        alarm.close()
+    /// Creates them, and then opens the store: an open that fails for lack of descriptors changes no file.
+    static func before<Store>(
+        _ callbacks: Callbacks, _ ports: Ports, _ open: () throws(QueueError) -> Store
+    ) throws(QueueError) -> (EngineDescriptors, Store) {
+        let descriptors = try EngineDescriptors(callbacks, ports)
+        do throws(QueueError) { return (descriptors, try open()) } catch {
+            descriptors.poll?.close()
+            descriptors.alarm.close()
+            throw error
+        }
     }
 }
