@@ -24,10 +24,12 @@ enum Handles {
         }
     }
 
+    /// Throws in a forked child before anything else is done: what Swift prepares when a type is first used may be locked there for ever, by
+    /// a thread of the parent.
     static func engine(_ handle: OpaquePointer?) throws(QueueError) -> Engine {
         guard let handle else { throw QueueError(.invalid, "queue is NULL") }
         let number = UInt(bitPattern: handle)
-        return try lock.withLock { () throws(QueueError) in
+        let engine = try lock.withLock { () throws(QueueError) in
             let index = (number ^ mark) >> 4
             guard number & 0xf == 0, number >> 48 == 0x6d71, index > 0, index <= count else {
                 throw QueueError(.invalid, "invalid queue handle")
@@ -35,6 +37,8 @@ enum Handles {
             guard let engine = engines[index] else { throw QueueError(.closed, "the queue is closed") }
             return engine
         }
+        try engine.checkProcess()
+        return engine
     }
 
     /// The engine of a call that keeps the host's context. Without one the context is released.

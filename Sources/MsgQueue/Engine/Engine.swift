@@ -176,6 +176,9 @@ package final class Engine: @unchecked Sendable {
         return try context.store.readingTwice(body)
     }
 
+    /// Throws in a forked child.
+    package func checkProcess() throws(QueueError) { try context.checkProcess() }
+
     /// In a queue without threads: performs a part of what is overdue, because the host may poll seldom. Under the lock.
     func catchUp() { driver.runTimedHere(interval: Self.catchUpInterval) }
 

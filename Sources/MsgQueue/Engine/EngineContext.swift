@@ -84,9 +84,8 @@ final class EngineContext: @unchecked Sendable {
         guard !options.readOnly else { throw QueueError(.permission, "\(store.path) was opened for reading only") }
     }
 
-    private var forked: QueueError {
-        QueueError(.forked, "the queue was opened by process \(process) and cannot be used in a forked child")
-    }
+    /// Made in the process that opens the queue.
+    private let forked = QueueError(.forked, "the queue was opened by process \(getpid()) and cannot be used in a forked child")
 
     /// The error for calls to a queue that is not open.
     var closedError: QueueError {
