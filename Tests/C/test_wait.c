@@ -877,3 +877,28 @@ TEST(M14_wrong_arguments_of_a_wait) {
   check_outcome(&scene, "a", MSGQ_STATUS_QUEUED, MSGQ_REASON_NO_TRANSPORT);
   scene_end(&scene);
 }
+
+/* Completes the message "first" long before its call returns. */
+static msgq_verdict complete_early(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct scene *scene = context;
+  msgq_outcome sent = MSGQ_OUTCOME_INIT;
+  if (strcmp(delivery->id, "first") != 0) return MSGQ_VERDICT_SENT;
+  sent.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene->queue, delivery->token, &sent));
+  (void)out;
+  pause_ms(300);
+  return MSGQ_VERDICT_PENDING;
+}
+
+TEST(M14_a_wait_goes_on_behind_a_message_whose_call_has_not_returned_yet) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, complete_early, &scene, NULL));
+  put(&scene, "first", "ana", "hello");
+  AWAIT(counts_of(&scene, NULL).sent == 1);
+  put(&scene, "second", "ana", "hello");
+  check_outcome(&scene, "second", MSGQ_STATUS_SENT, MSGQ_REASON_NONE);
+  scene_end(&scene);
+}

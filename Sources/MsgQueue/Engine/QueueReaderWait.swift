@@ -25,8 +25,12 @@ extension QueueReader {
         // A failed message that was put back has all of its retries again.
         let hasOutcome = row.progress.retriesUsed > 0 && !context.core.scheduler.requests.contains(row.sequence)
         var holder: Wait?
-        if answer.wait.reason == .behind, let sequence = answer.holder, let first = try store.messages.row(at: sequence, .none) {
-            holder = try explainer.explain(first).wait
+        if answer.wait.reason == .behind, let sequence = answer.holder {
+            if let first = try store.messages.row(at: sequence, .none) {
+                holder = try explainer.explain(first).wait
+            } else {
+                holder = Wait(reason: .done)
+            }
         }
         return WaitRule.continues(answer.wait, hasOutcome: hasOutcome, holder: holder)
     }

@@ -9,7 +9,9 @@ package enum WaitRule {
         switch wait.reason {
         case .next, .rate: return true
         case .retrying: return wait.isSkipped
-        case .behind: return holder.map { continues($0, hasOutcome: false, holder: nil) } ?? false
+        case .behind:
+            // The attempt of the other one may have ended before its call has returned.
+            return holder.map { [.done, .failed].contains($0.reason) || continues($0, hasOutcome: false, holder: nil) } ?? false
         default: return false
         }
     }

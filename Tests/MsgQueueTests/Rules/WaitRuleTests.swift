@@ -10,9 +10,11 @@ import Testing
             #expect(WaitRule.continues(wait, hasOutcome: true, holder: nil) == isBeingSent, "\(reason)")
             let isSentNext = reason == .next || reason == .rate
             #expect(WaitRule.continues(wait, hasOutcome: false, holder: nil) == (isBeingSent || isSentNext), "\(reason)")
-            // Behind another message: as long as that one is or will be sent.
+            // Behind another message: as long as that one is or will be sent, and until the call of its last attempt has returned.
+            let hasEnded = reason == .done || reason == .failed
             #expect(
-                WaitRule.continues(Wait(reason: .behind), hasOutcome: false, holder: wait) == (isBeingSent || isSentNext), "\(reason)")
+                WaitRule.continues(Wait(reason: .behind), hasOutcome: false, holder: wait) == (isBeingSent || isSentNext || hasEnded),
+                "\(reason)")
         }
         var skipped = Wait(reason: .retrying)
         skipped.isSkipped = true
