@@ -40,6 +40,11 @@ final class Maintenance {
     private var vacuum = VacuumSchedule()
     /// The most messages that one step of pruning removes.
     private var pruned = StepSize(32, in: 4...Int64(Pruning.limit))
+    /// The same while steps have followed one another for `longPruning`, because messages are sent faster than they are removed.
+    private var prunedLongs = StepSize(Int64(Pruning.limit), in: 4...Int64(Pruning.limit) * 8, longest: 10)
+    private static let longPruning: Int64 = 250
+    /// Since when steps of pruning follow one another (monotonic); nil: none is due.
+    private var prunesSince: Int64?
     /// When the next step of the check is due (monotonic).
     private var checkAt: Int64 = 0
 
@@ -123,13 +128,15 @@ final class Maintenance {
             if expires { try expireAll(writes, now) }
             guard prunes else { return }
             let before = store.counts.totals
-            switch try prune(transactions, now) {
-            case .finished(let oldest): (dueAt, excessAt) = (nextPruning(oldest, now), Int64.max)
-            case .hasMore: dueAt = now.mono
+            let isLong = now.mono - (prunesSince ?? now.mono) > Self.longPruning
+            switch try prune(transactions, now, limit: (isLong ? prunedLongs : pruned).value) {
+            case .finished(let oldest): (dueAt, excessAt, prunesSince) = (nextPruning(oldest, now), Int64.max, nil)
+            case .hasMore: (dueAt, prunesSince) = (now.mono, prunesSince ?? now.mono)
             case .isSearching: dueAt = now.mono + Self.searchPause
             }
             if store.counts.totals != before { events.countsChanged() }
-            pruned.took(context.ports.mono() - now.mono)
+            let time = context.ports.mono() - now.mono
+            if isLong { prunedLongs.took(time) } else { pruned.took(time) }
         } catch {
             dueAt = now.mono + Self.interval
             (excessAt, retryAt) = (Int64.max, dueAt)
@@ -147,7 +154,7 @@ final class Maintenance {
         return min(last, now.mono.addingClamped(max(left, 0)).addingClamped(max(Self.lateness(age), 1)))
     }
 
-    private func prune(_ transactions: Transactions, _ now: Moment) throws(QueueError) -> Pruning.Step {
+    private func prune(_ transactions: Transactions, _ now: Moment, limit: Int64) throws(QueueError) -> Pruning.Step {
         let options = context.options
         let (step, removal) = try transactions.run(durable: false) { () throws(QueueError) in
             var removal = Removal()
@@ -155,7 +162,7 @@ final class Maintenance {
                 keepCount: options.keepSent,
                 keepSince: clock.isRight(now) ? options.keepSentFor.map { now.wall.subtractingClamped($0) } : nil,
                 forgetBefore: clock.isRight(now) || options.rememberIDs == 0 ? context.rememberedSince : Int64.min,
-                now: now.wall, limit: Int(pruned.value), damaged: { removal.damage.append($0) })
+                now: now.wall, limit: Int(limit), damaged: { removal.damage.append($0) })
             return (step, removal)
         }
         report(removal)

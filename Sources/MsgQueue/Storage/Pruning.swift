@@ -56,11 +56,16 @@ final class Pruning {
             try history.extend(by: Int64(limit) * HistoryIndex.extensionPerRemoval)
             return .isSearching
         }
+        // Those in excess come last: the commits of outcomes remove them, too.
+        var aged = Step.finished(oldest: nil)
+        if let keepSince {
+            try history.settle()
+            aged = try pruneAged(since: keepSince, now: now, limit, damaged)
+            if case .hasMore = aged { return .hasMore }
+        }
         if try recentIDs.forget(before: forgetBefore, now: now < state.earliest ? nil : now, limit: limit) { return .hasMore }
         if try pruneExcess(keepCount: keepCount, now: now, limit: limit, damaged: damaged) > 0 { return .hasMore }
-        guard let keepSince else { return .finished(oldest: nil) }
-        try history.settle()
-        return try pruneAged(since: keepSince, now: now, limit, damaged)
+        return aged
     }
 
     /// The most messages in excess that are looked up at once.

@@ -54,6 +54,23 @@ import Testing
         }
     }
 
+    /// Commits of outcomes may add to those in excess as fast as steps remove them.
+    @Test func H9_messages_that_are_too_old_are_removed_before_those_in_excess() throws {
+        let bench = try StoreBench()
+        let begin = bench.now
+        let rows = try bench.transaction { _ in try (0..<20).map { _ in try bench.insert("a") } }
+        let last = try #require(rows.last)
+        bench.now = begin + 10_000
+        try bench.transaction { _ in
+            for row in rows { try send(bench, row, at: row.sequence == last.sequence ? begin : bench.now) }
+        }
+        _ = try bench.transaction {
+            try $0.pruning.prune(keepCount: 10, keepSince: begin + 5_000, forgetBefore: 0, now: bench.now, limit: 8, damaged: { _ in })
+        }
+        let left = try bench.rows("SELECT seq FROM message ORDER BY seq").compactMap { Int64($0[0] ?? "") }
+        #expect(!left.contains(last.sequence) && left.count > 10)
+    }
+
     /// Steps of pruning between other changes: in the end the limit holds, and without deletions the newest messages are kept.
     @Test(arguments: 1...12)
     func H9_the_newest_messages_are_kept_whatever_changes_between_the_steps(seed: UInt64) throws {
