@@ -117,20 +117,47 @@ struct StoreOpening {
         if options.readOnly {
             lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true, wait: options.wait)
         } else {
-            if try StorePath.inspect(path) == nil {
-                guard !options.maintenance else { throw QueueError(.invalid, "\(path) does not exist") }
-                image = try StoreCreation.create(path)
-            }
-            guard let file = try StorePath.inspect(path) else {
-                throw QueueError(.storage, "\(path) was removed while it was opened")
-            }
-            lock = try StoreLock.acquire(path, file, shared: false, wait: options.wait)
+            lock = try acquireExclusiveLock(path, options, &image)
         }
         do throws(QueueError) { try StorePath.inspectSideFiles(of: path) } catch {
             lock.release()
             throw error
         }
         return lock
+    }
+
+    /// Makes the store if there is none. A process whose opening fails removes the store that it has made: then it is made again.
+    private static func acquireExclusiveLock(
+        _ path: String, _ options: Options, _ image: inout [UInt8]?
+    ) throws(QueueError) -> StoreLock {
+        var attempts = 0
+        while true {
+            image = try make(path, options)
+            let file = try StorePath.inspect(path)
+            do throws(QueueError) { return try acquireExclusiveLock(path, file, options) } catch {
+                attempts += 1
+                guard error.code == .storage, attempts < mostAttempts, try isGone(file, path) else { throw error }
+            }
+        }
+    }
+
+    private static let mostAttempts = 100
+
+    /// Returns the bytes of a store that was made; nil: there is one.
+    private static func make(_ path: String, _ options: Options) throws(QueueError) -> [UInt8]? {
+        guard try StorePath.inspect(path) == nil else { return nil }
+        guard !options.maintenance else { throw QueueError(.invalid, "\(path) does not exist") }
+        return try StoreCreation.create(path)
+    }
+
+    private static func acquireExclusiveLock(_ path: String, _ file: FileIdentity?, _ options: Options) throws(QueueError) -> StoreLock {
+        guard let file else { throw QueueError(.storage, "\(path) was removed while it was opened") }
+        return try StoreLock.acquire(path, file, shared: false, wait: options.wait)
+    }
+
+    private static func isGone(_ file: FileIdentity?, _ path: String) throws(QueueError) -> Bool {
+        guard let file else { return true }
+        return try StorePath.inspect(path) != file
     }
 
     /// Opens the database of an accepted store. From here on files are written.
