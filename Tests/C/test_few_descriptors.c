@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "child.h"
 #include "stores.h"
 
 /* What is done with a store while few descriptors are free. */
@@ -108,3 +109,29 @@ static void open_with_few_descriptors(msgq_callbacks callbacks, bool exists) {
 TEST_ALONE(D7_an_open_without_descriptors_leaves_a_closed_store_as_it_is) { open_with_few_descriptors(MSGQ_CALLBACKS_THREAD, true); }
 TEST_ALONE(D7_an_open_to_poll_without_descriptors_leaves_a_closed_store_as_it_is) { open_with_few_descriptors(MSGQ_CALLBACKS_POLL, true); }
 TEST_ALONE(D7_an_open_without_descriptors_leaves_no_new_store) { open_with_few_descriptors(MSGQ_CALLBACKS_POLL_TIMER, false); }
+
+/* An open that fails takes the new store away that it has made; the other process makes it again. */
+TEST_ALONE(D7_an_open_without_descriptors_makes_no_other_one_fail) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.wait_ms = 10000;
+  for (int round = 0; round < 40 && check_failures() == 0; round++) {
+    pid_t child = child_fork();
+    if (child == 0) {
+      struct rlimit few;
+      int lowest = dup(0);
+      REQUIRE(lowest >= 0 && close(lowest) == 0 && getrlimit(RLIMIT_NOFILE, &few) == 0);
+      few.rlim_cur = (rlim_t)(lowest + 5 + round % 6);
+      REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+      msgq_queue *queue = NULL;
+      if (msgq_open(scene.path, &scene.options, &queue) == MSGQ_OK) msgq_close(queue, 1000);
+      child_end();
+    }
+    msgq_queue *queue = NULL;
+    CHECK_RESULT(MSGQ_OK, msgq_open(scene.path, &scene.options, &queue));
+    if (queue != NULL) CHECK_RESULT(MSGQ_OK, msgq_close(queue, 1000));
+    child_await(child);
+    unlink(scene.path);
+  }
+  scene_end(&scene);
+}
