@@ -15,7 +15,7 @@ struct StoreOpening {
         let path = try StorePath.resolve(given)
         var image: [UInt8]?
         lock = try Self.acquireLock(path, options, &image)
-        var created = CreatedFiles(image: image, isLogNew: image != nil)
+        var created = CreatedFiles(image: image, isLogNew: false)
         do throws(QueueError) {
             let view = try StoreView(path: path, database: lock.descriptor)
             let reading = try Self.reading(view, layout)
