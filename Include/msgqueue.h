@@ -88,9 +88,9 @@ int main(void) {
  *   Handles    A closed handle answers CLOSED, an invalid one INVALID; neither touches memory.
  *   Fork       In a forked child every call on a queue of its parent answers FORKED and does
  *              nothing, and until it calls exec, the child cannot open that queue's file either
- *              (LOCKED). It can open other files. Fork when the parent's other threads have made
- *              their first calls: what they used for the first time at the moment of the fork may
- *              stay locked in the child, and its calls on its own queues may then never return.
+ *              (LOCKED). It can open other files. If it was forked while another thread of the
+ *              parent made its first calls, calls on its own queues may never return: fork before
+ *              or after these first calls.
  *   Since      Everything here is there since version 0.2, unless it says otherwise.
  */
 #ifndef MSGQUEUE_H
