@@ -140,13 +140,28 @@ public struct Outbox {
 
     private func remove(_ step: Step) throws(Error) {
         try connection.run(SQL.touch)
-        try connection.run(SQL.deleteID, each: step.ids.prefix(Self.mostRows).map { [.text($0)] })
-        try connection.run(SQL.deleteNumber, each: step.numbers.map { [.integer($0)] })
+        try change(SQL.deleteID, each: step.ids.prefix(Self.mostRows).map { [.text($0)] }, find: SQL.findID)
+        try change(SQL.deleteNumber, each: step.numbers.map { [.integer($0)] }, find: SQL.findNumber)
         try refuse(step.refusals)
     }
 
+    /// Deletes or refuses rows, each by the first of its parameters. The host may have deleted a row before, but a trigger of the host must
+    /// not keep it, because it would be collected again. `find`: finds a row that was kept.
+    private func change(_ sql: String, each parameters: [[Statement.Value]], find: String) throws(Error) {
+        guard !parameters.isEmpty else { return }
+        let statement = try connection.prepare(sql)
+        let kept = try connection.prepare(find)
+        for values in parameters {
+            try statement.run(values)
+            guard connection.changes == 0 else { continue }
+            try kept.run(Array(values.prefix(1))) { _ throws(Error) in
+                throw Error(.conflict, "the outbox: a trigger keeps a row that was collected as it is")
+            }
+        }
+    }
+
     private func refuse(_ refusals: [Refusal]) throws(Error) {
-        try connection.run(SQL.refuse, each: refusals.map { [.integer($0.number), .text($0.reason)] })
+        try change(SQL.refuse, each: refusals.map { [.integer($0.number), .text($0.reason)] }, find: SQL.findNumber)
         guard let first = refusals.first else { return }
         Log.warning("\(refusals.count) messages of the outbox cannot be kept, the first: \(first.reason)")
     }

@@ -64,6 +64,8 @@ enum SQL {
 
     static let deleteID = "DELETE FROM main.msgq_outbox WHERE id = ?1 COLLATE BINARY"
     static let deleteNumber = "DELETE FROM main.msgq_outbox WHERE number = ?1"
+    static let findID = "SELECT 1 FROM main.msgq_outbox WHERE id = ?1 COLLATE BINARY"
+    static let findNumber = "SELECT 1 FROM main.msgq_outbox WHERE number = ?1 AND refused IS NULL"
     static let refuse = "UPDATE main.msgq_outbox SET refused = ?2 WHERE number = ?1"
 
     /// Changes a value, because SQLite writes no page for an update that changes none, and a commit without a page flushes nothing.

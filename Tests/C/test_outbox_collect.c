@@ -81,6 +81,53 @@ TEST(T4_messages_are_taken_over_in_the_order_of_their_commits) {
   end(&scene, &shop);
 }
 
+/* The row would be collected again and again, and its message sent as often. */
+TEST(T3_a_trigger_that_keeps_rows_makes_no_message_be_sent_twice) {
+  struct scene scene;
+  struct stub stub;
+  struct shop shop;
+  scene_begin(&scene);
+  scene.options.keep_sent = 0;
+  scene.options.remember_ids_ms = 0;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  shop_begin(&shop, &scene, msgq_outbox_schema());
+  put_one(&shop, "a");
+  shop_run(&shop, "CREATE TRIGGER keep BEFORE DELETE ON msgq_outbox BEGIN SELECT RAISE(IGNORE); END");
+  size_t moved = 0;
+  for (int round = 0; round < 3; round++) {
+    /* With a limit of 1 nothing is read after the deletion. */
+    CHECK_RESULT(MSGQ_CONFLICT, msgq_outbox_collect(shop.database, scene.queue, round == 0 ? 1 : 100, &moved));
+    CHECK_NUMBER(round == 0 ? 1 : 0, moved);
+    CHECK_TEXT("the outbox: a trigger keeps a row that was collected as it is", msgq_outbox_error_detail());
+    CHECK_NUMBER(1, rows(&shop));
+    CHECK_NUMBER(1, sqlite3_get_autocommit(shop.database));
+    drain(&scene);
+  }
+  shop_run(&shop, "DROP TRIGGER keep");
+  CHECK_NUMBER(0, collect(&scene, &shop));
+  CHECK_NUMBER(0, rows(&shop));
+  drain(&scene);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  end(&scene, &shop);
+}
+
+TEST(T5_a_trigger_that_keeps_a_refused_row_makes_no_collection_endless) {
+  struct scene scene;
+  struct shop shop;
+  begin(&scene, &shop);
+  put_one(&shop, "a");
+  shop_run(&shop, "UPDATE msgq_outbox SET unmetered_only = 2; CREATE TRIGGER keep BEFORE UPDATE ON msgq_outbox BEGIN SELECT RAISE(IGNORE); END");
+  size_t moved = 0;
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_outbox_collect(shop.database, scene.queue, 10, &moved));
+  CHECK_NUMBER(0, moved);
+  CHECK_NUMBER(1, rows(&shop));
+  shop_run(&shop, "DROP TRIGGER keep");
+  CHECK_NUMBER(0, collect(&scene, &shop));
+  CHECK_NUMBER(1, rows(&shop));
+  end(&scene, &shop);
+}
+
 TEST(T3_what_became_of_a_message_matters_to_no_collection) {
   struct scene scene;
   struct stub stub;

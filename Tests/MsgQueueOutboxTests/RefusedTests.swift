@@ -74,6 +74,33 @@ import Testing
         try await queue.close()
     }
 
+    /// The row would be collected again and again.
+    @Test func T3_a_trigger_that_keeps_rows_makes_no_message_be_taken_twice() async throws {
+        let queue = try directory.queue()
+        try outbox.put(MessageQueue.Draft("hello", id: "a"))
+        try host.run("CREATE TRIGGER keep BEFORE DELETE ON msgq_outbox BEGIN SELECT RAISE(IGNORE); END")
+        for limit in [1, 100] {
+            #expect(failure { try outbox.collect(into: queue, limit: limit) }?.code == .conflict)
+            #expect(try queue.ids == ["a"] && host.waiting == ["a"])
+        }
+        try host.run("DROP TRIGGER keep")
+        #expect(try outbox.collect(into: queue) == 0)
+        #expect(try queue.ids == ["a"] && host.waiting.isEmpty)
+        try await queue.close()
+    }
+
+    @Test func T5_a_trigger_that_keeps_a_refused_row_makes_no_collection_endless() async throws {
+        let queue = try directory.queue()
+        try outbox.put(MessageQueue.Draft("hello", id: "a"))
+        try host.run("UPDATE msgq_outbox SET unmetered_only = 2")
+        try host.run("CREATE TRIGGER keep BEFORE UPDATE ON msgq_outbox BEGIN SELECT RAISE(IGNORE); END")
+        #expect(failure { try outbox.collect(into: queue) }?.code == .conflict)
+        try host.run("DROP TRIGGER keep")
+        #expect(try outbox.collect(into: queue) == 0)
+        #expect(try queue.ids.isEmpty && host.waiting == ["a"])
+        try await queue.close()
+    }
+
     /// A table without constraints, in which anything may stand.
     @Test func T5_rows_written_by_hand_are_refused_with_a_reason_and_block_nothing() async throws {
         // Without a log, into which the largest row would be written a second time.

@@ -138,6 +138,22 @@ def test_T2_a_block_commits_and_collects_or_rolls_back(address: str, queue: Mess
         outbox.collect()
 
 
+def test_T3_a_trigger_that_keeps_rows_makes_no_message_be_taken_twice(host: Client, queue: MessageQueue) -> None:
+    outbox = Outbox(host, queue)
+    outbox.put("hello", id="a")
+    host.execute("CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    host.execute("CREATE TRIGGER keep BEFORE DELETE ON msgq_outbox FOR EACH ROW EXECUTE FUNCTION keep()")
+    host.commit()
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="a trigger keeps a row"):
+            outbox.collect()
+    host.execute("DROP TRIGGER keep ON msgq_outbox")
+    host.commit()
+    assert outbox.collect() == 0
+    assert rows(host, "SELECT count(*) FROM msgq_outbox") == [(0,)]
+    assert bodies(queue) == [b"hello"]
+
+
 def test_T2_a_duplicate_leaves_the_transaction_usable(host: Client, queue: MessageQueue) -> None:
     outbox = Outbox(host)
     outbox.put("one", id="a")

@@ -16,6 +16,7 @@ from conftest import Opener
 from msgqueue import (
     ConflictError,
     CorruptError,
+    Delivery,
     Draft,
     DuplicateError,
     EventKind,
@@ -26,6 +27,7 @@ from msgqueue import (
     Mode,
     NotFoundError,
     Outbox,
+    Outcome,
     Result,
     Status,
     TooLargeError,
@@ -665,6 +667,49 @@ TABLES: list[tuple[str, type[Exception], str]] = [
     ),
     ("DROP TABLE msgq_outbox; CREATE VIEW msgq_outbox AS SELECT 1 AS number", CorruptError, "number"),
 ]
+
+
+@pytest.mark.parametrize("limit", [1, 10])
+def test_T3_a_trigger_that_keeps_rows_makes_no_message_be_sent_twice(
+    host: sqlite3.Connection, opened: Opener, limit: int
+) -> None:
+    sent: list[str] = []
+
+    def send(delivery: Delivery) -> Outcome:
+        sent.append(delivery.id)
+        return Outcome.sent()
+
+    queue = opened(transport=send, mode=Mode.MANUAL, direct=False, keep_sent=0, remember_ids=0)
+    outbox = Outbox(host, queue)
+    outbox.put("hello", id="a")
+    host.execute("CREATE TRIGGER keep BEFORE DELETE ON msgq_outbox BEGIN SELECT RAISE(IGNORE); END")
+    host.commit()
+    for _ in range(3):
+        with pytest.raises(ConflictError, match="a trigger keeps a row"):
+            outbox.collect(limit=limit)
+        queue.drain()
+    host.execute("DROP TRIGGER keep")
+    host.commit()
+    assert outbox.collect() == 0
+    assert host.execute("SELECT count(*) FROM msgq_outbox").fetchone() == (0,)
+    queue.drain()
+    assert sent == ["a"]
+
+
+def test_T5_a_trigger_that_keeps_a_refused_row_makes_no_collection_endless(
+    host: sqlite3.Connection, queue: MessageQueue
+) -> None:
+    outbox = Outbox(host, queue)
+    outbox.put("hello")
+    host.execute("UPDATE msgq_outbox SET unmetered_only = 2")
+    host.execute("CREATE TRIGGER keep BEFORE UPDATE ON msgq_outbox BEGIN SELECT RAISE(IGNORE); END")
+    host.commit()
+    with pytest.raises(ConflictError, match="a trigger keeps a row"):
+        outbox.collect()
+    host.execute("DROP TRIGGER keep")
+    host.commit()
+    assert outbox.collect() == 0
+    assert host.execute("SELECT count(*) FROM msgq_outbox WHERE refused IS NOT NULL").fetchone() == (1,)
 
 
 def test_T5_refused_rows_are_not_read_by_each_collection(host: sqlite3.Connection, queue: MessageQueue) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from .. import _abi
 from .._handovers import HandOver
 from ..enums import Result
-from ..errors import FullError
+from ..errors import ConflictError, FullError
 from .host import Host
 from .rows import Stored, fill, wrong_id
 from .steps import Steps
@@ -51,6 +51,10 @@ class _Changes:
             yield from host.refuse(number, reason)
         yield from host.delete(self.numbers)
         yield from host.forget(self.known)
+        numbers = self.numbers + [number for number, _ in self.refused]
+        if (yield from host.has_any(numbers, self.known)):
+            # It would be collected again.
+            raise ConflictError("the outbox: a trigger keeps a row that was collected as it is")
 
 
 class _Page:

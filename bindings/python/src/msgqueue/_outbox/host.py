@@ -223,6 +223,10 @@ class Host(ABC):
         """Deletes rows by number, in bounded batches."""
 
     @abstractmethod
+    def has_any(self, numbers: Sequence[int], ids: Sequence[str]) -> Steps[bool]:
+        """Whether the table has one of these rows that is not refused."""
+
+    @abstractmethod
     def refuse(self, number: int, reason: str) -> Steps[None]:
         """Marks a row, which is not read again."""
 

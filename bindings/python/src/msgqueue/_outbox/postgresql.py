@@ -330,6 +330,15 @@ class Postgresql(Host):
             batch = list(numbers[start : start + _BATCH])
             yield from self.execute("DELETE FROM msgq_outbox WHERE number = ANY(%s::bigint[])", (batch,))
 
+    def has_any(self, numbers: Sequence[int], ids: Sequence[str]) -> Steps[bool]:
+        """Looks for rows."""
+        found = yield from self.execute(
+            "SELECT 1 FROM msgq_outbox WHERE refused IS NULL AND "
+            "(number = ANY(%s::bigint[]) OR id = ANY(%s::text[])) LIMIT 1",
+            (list(numbers), list(ids)),
+        )
+        return bool(found)
+
     def refuse(self, number: int, reason: str) -> Steps[None]:
         """Marks a row."""
         yield from self.execute("UPDATE msgq_outbox SET refused = %s::text WHERE number = %s::bigint", (reason, number))

@@ -350,6 +350,16 @@ class Sqlite(Host):
             places = ", ".join("?" * len(batch))
             yield from self.execute(f"DELETE FROM main.msgq_outbox WHERE number IN ({places})", batch)
 
+    def has_any(self, numbers: Sequence[int], ids: Sequence[str]) -> Steps[bool]:
+        """Looks for rows."""
+        for column, values in (("number", numbers), ("id", ids)):
+            for start in range(0, len(values), _BATCH):
+                batch = values[start : start + _BATCH]
+                condition = f"{column} IN ({', '.join('?' * len(batch))}) AND refused IS NULL LIMIT 1"
+                if (yield from self.execute(f"SELECT 1 FROM main.msgq_outbox WHERE {condition}", batch)):
+                    return True
+        return False
+
     def refuse(self, number: int, reason: str) -> Steps[None]:
         """Marks a row."""
         yield from self.execute("UPDATE main.msgq_outbox SET refused = ? WHERE number = ?", (reason, number))
