@@ -319,3 +319,36 @@ TEST(X9_I9_attempts_are_counted_by_outcome_and_the_oldest_message_is_known) {
   msgq_text_free(text);
   scene_end(&scene);
 }
+
+/* The place of a message counts, and a message that replaced another has its place. */
+TEST(X9_the_time_of_the_first_message_follows_a_replacement_and_an_attempt) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_MANUAL;
+  scene.options.direct = false;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub.held = true;
+  stub_open(&stub, &scene);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "first";
+  draft.conversation = "ana";
+  draft.replace_key = "key";
+  REQUIRE_OK(msgq_enqueue(scene.queue, &draft, NULL));
+  put(&scene, "second", "ben", "1");
+  pause_ms(20);
+  draft.id = "instead";
+  REQUIRE_OK(msgq_enqueue(scene.queue, &draft, NULL));
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene.queue, "instead", &message));
+  CHECK_NUMBER(message->created_ms, statistics_of(&scene).oldest_queued_ms);
+  msgq_message_free(message);
+  REQUIRE_OK(msgq_delete(scene.queue, "instead"));
+  REQUIRE_OK(msgq_get(scene.queue, "second", &message));
+  REQUIRE_OK(msgq_send_now(scene.queue, "second"));
+  AWAIT(atomic_load(&stub.inside) == 1);
+  CHECK_NUMBER(message->created_ms, statistics_of(&scene).oldest_queued_ms);
+  msgq_message_free(message);
+  atomic_store(&stub.held, false);
+  scene_end(&scene);
+}

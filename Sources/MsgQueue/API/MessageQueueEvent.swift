@@ -69,7 +69,7 @@ extension MessageQueue {
         public let failed: Int
         /// Bytes of their bodies.
         public let bytes: Int
-        /// When the oldest of them was enqueued.
+        /// When the first of them was enqueued, and one that replaced another when it did.
         public let oldestAt: Timestamp
         /// How many conversations they belong to.
         public let conversations: Int

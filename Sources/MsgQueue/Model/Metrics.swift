@@ -83,7 +83,7 @@ package struct Metrics: Sendable {
             Metric(
                 name: "attempt_outcomes_total", type: "counter", help: "Ended attempts, by outcome.",
                 values: outcomes.map { ("", "outcome=\"\($0.0)\"", "\($0.1)") }),
-            gauge("oldest_queued_seconds", "Age of the oldest queued message; 0 without one.", oldestAge),
+            gauge("oldest_queued_seconds", "Age of the first message that is queued or being sent; 0 without one.", oldestAge),
             Metric(
                 name: "failures_total", type: "counter", help: "Failed attempts, by kind.",
                 values: failures.map { ("", $0.0, "\($0.1)") }),

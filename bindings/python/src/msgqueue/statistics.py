@@ -55,7 +55,10 @@ class Statistics(Value):
     offline: int = 0
     """Attempts that ended as offline."""
     oldest_queued: datetime | None = None
-    """When the oldest queued message was enqueued; None: none is queued."""
+    """When the first message that is queued or being sent was enqueued, and one that replaced another when it did.
+
+    None: there is none.
+    """
 
     def latency(self, share: float) -> float | None:
         """Returns the seconds that a share of the messages did not exceed.

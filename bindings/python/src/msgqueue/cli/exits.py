@@ -27,8 +27,10 @@ LOCKED = 5
 NOT_NOW = 6
 PERMISSION = 7
 LOST = 8
+HUNG_UP = 129
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
 
 TEXTS = {
     DONE: "done",
@@ -40,7 +42,10 @@ TEXTS = {
     NOT_NOW: "not possible in this status, or only while the program of the queue runs",
     PERMISSION: "permission denied",
     LOST: "the program that has the store open ended, or did not answer in time, before the command was done",
+    HUNG_UP: "ended by SIGHUP",
     INTERRUPTED: "interrupted (Ctrl-C)",
+    BROKEN_PIPE: "the reader of standard output has ended",
+    TERMINATED: "ended by SIGTERM",
 }
 
 
