@@ -287,6 +287,114 @@ TEST_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
   end_small_disk(&scene);
 }
 
+/* Returns a body of so many bytes, which the program keeps. */
+static void *large_body(size_t size) {
+  static char body[512 << 10];
+  REQUIRE(size <= sizeof body);
+  memset(body, 'b', size);
+  return body;
+}
+
+/* Opens a queue with one large message and a small one, which has enough space, and fills the disk. `sent`: both are sent before. */
+static void fill_after_opening(struct scene *scene, struct stub *stub, const char *disk, size_t size, bool sent) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "large";
+  draft.body = large_body(size);
+  draft.body_size = size;
+  begin_small_disk(scene, disk);
+  stub_begin(stub, MSGQ_VERDICT_SENT);
+  scene->options.mode = MSGQ_MODE_MANUAL;
+  scene->options.direct = false;
+  stub_open(stub, scene);
+  REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
+  REQUIRE_OK(enqueue(scene, "small", 5));
+  if (sent) CHECK_NUMBER(2, drain(scene).sent);
+  scene_close(scene);
+  stub_open(stub, scene);
+  fill_disk(scene);
+}
+
+TEST_ALONE(D9_what_a_queue_has_can_be_deleted_when_the_disk_fills_after_its_opening) {
+  static const size_t sizes[] = {5, 20000, 400000};
+  for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index++) {
+    for (int variant = 0; variant < 4; variant++) {
+      struct scene scene;
+      struct stub stub;
+      fill_after_opening(&scene, &stub, "8m", sizes[index], variant % 2 == 1);
+      if (variant >= 2) {
+        scene_close(&scene);
+        fill_disk(&scene);
+        stub_open(&stub, &scene);
+      }
+      CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "large"));
+      CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "small"));
+      CHECK_NUMBER(0, listed(&scene));
+      end_small_disk(&scene);
+    }
+  }
+}
+
+TEST_ALONE(D9_what_a_queue_has_can_be_cleared_when_the_disk_fills_after_its_opening) {
+  struct scene scene;
+  struct stub stub;
+  fill_after_opening(&scene, &stub, "8m", 400000, false);
+  CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));
+  CHECK_NUMBER(0, listed(&scene));
+  end_small_disk(&scene);
+}
+
+/* With so much space a closed store keeps nothing reserved. */
+TEST_ALONE(D9_a_queue_sends_when_a_large_disk_fills_after_its_opening) {
+  struct scene scene;
+  struct stub stub;
+  fill_after_opening(&scene, &stub, "300m", 20000, false);
+  CHECK_NUMBER(2, drain(&scene).sent);
+  CHECK_NUMBER(2, atomic_load(&stub.calls));
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK_NUMBER(2, counts_of(&scene, NULL).sent);
+  end_small_disk(&scene);
+}
+
+/* The text would take the space with which the others are sent and deleted. */
+TEST_ALONE(D9_an_edit_leaves_the_space_that_is_reserved_for_sending) {
+  for (size_t size = 104000; size <= 260000; size += 12000) {
+    struct scene scene;
+    struct stub stub;
+    begin_small_disk(&scene, "8m");
+    stub_begin(&stub, MSGQ_VERDICT_SENT);
+    scene.options.mode = MSGQ_MODE_MANUAL;
+    scene.options.direct = false;
+    stub_open(&stub, &scene);
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.id = "large";
+    draft.conversation = "large";
+    draft.body = large_body(100000);
+    draft.body_size = 100000;
+    REQUIRE_OK(msgq_enqueue(scene.queue, &draft, NULL));
+    for (int number = 0; number < 10; number++) {
+      char id[16];
+      snprintf(id, sizeof id, "m%d", number);
+      REQUIRE_OK(enqueue(&scene, id, 200));
+    }
+    fill_disk(&scene);
+    msgq_result edited = msgq_edit(scene.queue, "large", large_body(size), size);
+    CHECK(edited == MSGQ_OK || edited == MSGQ_STORAGE);
+    CHECK(size < 200000 || edited == MSGQ_STORAGE);
+    if (edited != MSGQ_OK) check_body_size(&scene, "large", 100000);
+    CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "m0"));
+    CHECK_NUMBER(10, drain(&scene).sent);
+    CHECK_NUMBER(10, atomic_load(&stub.calls));
+    scene_close(&scene);
+    empty_disk(&scene);
+    stub_open(&stub, &scene);
+    CHECK_NUMBER(10, counts_of(&scene, NULL).sent);
+    CHECK_NUMBER(0, drain(&scene).sent);
+    CHECK_NUMBER(10, atomic_load(&stub.calls));
+    end_small_disk(&scene);
+  }
+}
+
 TEST_ALONE(H13_a_conversation_can_be_deleted_on_a_full_disk) {
   struct scene scene;
   uint64_t deleted = 0;

@@ -51,9 +51,7 @@ final class Changes {
         try ChangeRule.check(change, isOf: row)
         let growth = change.growth(of: row)
         try room.checkFile(for: growth)
-        // As a recorded message, more text has no part in the space that is reserved for sending.
-        if growth > 0 { try store.log.reserveSpace(for: growth) }
-        try transactions.run(durable: true, room: growth > 0 ? .inLog : .kept) { () throws(QueueError) in
+        try replacing(growth) { () throws(QueueError) in
             try store.messages.replaceContent(of: row, by: change, now: context.ports.wall())
         }
         store.log.scrub()
@@ -66,8 +64,9 @@ final class Changes {
         try ChangeRule.check(change, isOf: row)
         try ChangeRule.check(ifEdited: ifEdited, row)
         try DraftRule.checkRoom(for: 0, bytes: Int64(change.body.count) - row.bodySize, in: store.counts.totals, context.options)
-        try room.checkFile(for: change.growth(of: row))
-        try transactions.run(durable: true) { () throws(QueueError) in
+        let growth = change.growth(of: row)
+        try room.checkFile(for: growth)
+        try replacing(growth) { () throws(QueueError) in
             try store.messages.replaceContent(of: row, by: change, now: context.ports.wall())
             if row.progress.perhapsArrived {
                 // An earlier attempt may have delivered the old body, not this one.
@@ -82,6 +81,14 @@ final class Changes {
         store.log.scrub()
         events.emit(.edited(id: row.id, conversation: row.conversation.text))
         events.countsChanged()
+    }
+
+    /// Replaces the content of a message by one that is so many bytes longer. As a new message, more text has no part in the space that is
+    /// reserved for sending and deleting.
+    private func replacing(_ growth: Int64, _ body: () throws(QueueError) -> Void) throws(QueueError) {
+        guard growth > 0 else { return try transactions.run(durable: true, body) }
+        try store.log.reserveSpace(for: growth)
+        try transactions.run(durable: true, room: .inLog, body)
     }
 
     func delete(_ id: String) throws(QueueError) {

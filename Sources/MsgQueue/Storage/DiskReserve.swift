@@ -41,7 +41,7 @@ final class DiskReserve {
         // Allocation changes the file's times.
         defer { log.watch.recordTimes() }
         guard allocate(grown.addingClamped(bytes).addingClamped(kept()), size) else {
-            throw QueueError(.storage, "the disk is full: no space for new messages in \(database.path)", isFull: true)
+            throw QueueError(.storage, "the disk is full: no space for new messages in \(database.path)", .full)
         }
     }
 
@@ -114,16 +114,17 @@ final class DiskReserve {
         return true
     }
 
-    /// Releases what a closed store does not keep: all of it where there is plenty of free space, otherwise all but `needed` bytes, which its
-    /// messages need on a full disk.
+    /// Leaves what a closed store keeps: nothing where there is plenty of free space, otherwise `needed` bytes, or as much of it as is free,
+    /// with which its messages can be sent and deleted after it is opened on a full disk.
     func end(keeping needed: Int64) {
         do throws(QueueError) {
             let (size, allocated) = try file()
             let kept = Self.freeBytes(descriptor) > Self.plenty ? 0 : needed
             // The blocks of the file itself end with a page.
-            guard allocated - size > kept + Self.page else { return }
-            guard ftruncate(descriptor, off_t(size)) == 0 else { throw QueueError(.storage, Posix.lastError()) }
-            if kept > 0 { allocateAvailable(kept, size) }
+            if allocated - size > kept + Self.page, ftruncate(descriptor, off_t(size)) != 0 {
+                throw QueueError(.storage, Posix.lastError())
+            }
+            allocateAvailable(kept, size)
         } catch {
             Log.warning("\(database.path): reserved space could not be released: \(error.detail)")
         }

@@ -9,13 +9,20 @@ final class DiskSpace {
     private let lock: StoreLock?
     /// Outcomes also need room for their changes (`ChangeFeed`).
     var keepsChanges = false
+    private let limitBody: Int64
 
-    init(_ database: Database, _ state: StateRow, _ counts: ConversationCounts, _ lock: StoreLock?) {
-        (self.database, self.state, self.counts, self.lock) = (database, state, counts, lock)
+    init(_ database: Database, _ state: StateRow, _ counts: ConversationCounts, _ lock: StoreLock?, limitBody: Int64) {
+        (self.database, self.state, self.counts, self.lock, self.limitBody) = (database, state, counts, lock, limitBody)
         reserve = database.log.map { DiskReserve(database, $0) }
     }
 
     // MARK: Disk reserve
+
+    /// Reserves disk space after the opening, so that a disk that becomes full before the first change stops nothing.
+    func beginReserve() { reserve?.begin(keeping: neededReserve) }
+
+    /// Releases what a closed store does not keep.
+    func endReserve() { reserve?.end(keeping: counts.totals.unsent > 0 || counts.totals.history > 0 ? neededReserve : 0) }
 
     /// nil: nothing is written to files that need it.
     let reserve: DiskReserve?
@@ -23,18 +30,18 @@ final class DiskSpace {
     var usesReserve: Bool { reserve.map { !$0.isWhole } ?? false }
 
     /// Bytes that accepted messages may still need: for each unsent message an outcome and a row of `attempt`, the index entries of
-    /// unfolded rows, the pages of a deleted body, and what closing writes.
+    /// unfolded rows, the pages of deleted bodies, and what closing writes.
     var neededReserve: Int64 {
         let unsent = min(max(0, counts.totals.queued.addingClamped(counts.totals.failed)), 1 << 40)
-        let bodies = min(max(0, counts.totals.unsentBytes), Self.bodyReserve)
+        let bodies = min(max(0, counts.totals.unsentBytes, longestBody), Self.bodyReserve)
         let each = Self.reservePerUnsent + (keepsChanges ? ChangeFeed.reservePerUnsent : 0)
         return Self.leastReserve + bodies + bodies / 8 + unsent * each + foldReserve
     }
     private static let (leastReserve, bodyReserve): (Int64, Int64) = (192 << 10, 4 << 20)
     private static let reservePerUnsent: Int64 = 256
 
-    /// What a closed store keeps where little space is free, so that its messages can be sent after it is opened on a full disk.
-    var reserveOfClosed: Int64 { counts.totals.queued > 0 || counts.totals.failed > 0 ? neededReserve : 0 }
+    /// The size that a body may have beyond what `leastReserve` covers. Its pages are overwritten when the message is deleted.
+    private var longestBody: Int64 { min(limitBody, ((try? database.sizes().file) ?? Int64.max).subtractingClamped(Self.leastReserve)) }
 
     /// Bytes that the fold writes: for each row four times the name of the conversation, in pages at least half full, and numbers.
     private var foldReserve: Int64 {

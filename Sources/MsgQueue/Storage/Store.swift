@@ -53,6 +53,7 @@ package final class Store {
             try space.readVacuumMode()
             try start(opening.survey, layout, folded: opening.folded)
             try openFeed(options)
+            if !options.readOnly { space.beginReserve() }
         } catch {
             database.rollback()
             if !options.readOnly, commits == 0 { opening.removeCreatedFiles() }
@@ -88,7 +89,7 @@ package final class Store {
         failures = FailureIndex(database, attempts, repairs)
         counts = ConversationCounts(database, state, times, history, failures, unsentSums, running, repairs)
         isReadOnly = options?.readOnly ?? true
-        space = DiskSpace(database, state, counts, lock)
+        space = DiskSpace(database, state, counts, lock, limitBody: options?.limitBody ?? 0)
         log = StoreLog(database, state, space, path: lock?.path ?? database.path)
         insertion = MessageInsertion(database, state, times, history, counts, unsentSums)
         messages = MessageTable(insertion, attempts, failures, recentIDs, log, running, repairs)
@@ -238,7 +239,10 @@ package final class Store {
     /// Marks the store as closed and runs a checkpoint. Returns true when the database contains everything, so that the log can be removed.
     private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
-        guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || log.isBegun else { return true }
+        guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || log.isBegun else {
+            space.endReserve()
+            return true
+        }
         let isVacuumed = compacts && space.vacuum()
         for _ in 0..<3 {
             do throws(QueueError) {
@@ -253,7 +257,7 @@ package final class Store {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }
-                space.reserve?.end(keeping: space.reserveOfClosed)
+                space.endReserve()
                 return true
             } catch {
                 // The next open counts the messages again, which only takes time.

@@ -41,7 +41,7 @@ final class StoreLog {
                     ? ": it must be permitted to write the file and its directory" : "; the next change tries it again"
             throw QueueError(
                 error.code, "\(error.detail). Nothing is changed before \(StorePath.tail(of: path)) is durable\(advice)",
-                isFull: error.isFull)
+                error.cause)
         }
     }
 
@@ -154,7 +154,6 @@ final class StoreLog {
             if log.needsFlush { try log.flush() }
             guard try log.rewritePage(statePage, StoreState.markingOpen) else { return false }
             noteFlushed()
-            space.reserve?.begin(keeping: space.neededReserve)
             return true
         } catch {
             Log.warning("\(path): \(error.detail)")
