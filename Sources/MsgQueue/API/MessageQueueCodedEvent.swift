@@ -130,9 +130,8 @@ extension MessageQueue.Error: Codable {
     /// Reads the value.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
-        self.init(
-            try fields.value("code"), try fields.value("detail", or: ""), isFull: try fields.value("isFull", or: false),
-            isIndex: try fields.value("isIndex", or: false))
+        let (isFull, isIndex): (Bool, Bool) = (try fields.value("isFull", or: false), try fields.value("isIndex", or: false))
+        self.init(try fields.value("code"), try fields.value("detail", or: ""), isFull ? .full : isIndex ? .index : .other)
     }
 
     /// Writes the code as its number in the header, and the detail.

@@ -79,7 +79,7 @@ package final class Engine: @unchecked Sendable {
     package static func open(path: String, options: Options, ports: Ports = .system) throws(QueueError) -> Engine {
         do throws(QueueError) { return try Engine(path: path, options: options, ports: ports) } catch {
             // An open changes nothing for the caller, so a failed flush is an error of the store and not an unknown result.
-            guard error.code != .unknown else { throw QueueError(.storage, error.detail, isFull: error.isFull) }
+            guard error.code != .unknown else { throw QueueError(.storage, error.detail, error.cause) }
             guard error.code == .corrupt else { throw error }
             return try Engine(path: path, options: options, ports: ports)
         }

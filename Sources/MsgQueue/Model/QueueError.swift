@@ -48,23 +48,30 @@ extension MessageQueue {
         public let code: Code
         /// One sentence for developers.
         public let detail: String
-        /// The disk or the quota is full: the store may be able to free space.
-        package let isFull: Bool
-        /// An index does not match the messages and can be rebuilt from them.
-        package let isIndex: Bool
-        /// A file could not be opened, which says nothing about its content.
-        package let isUnopened: Bool
+        /// What the library may do about it.
+        package let cause: Cause
+
+        /// Causes that the library distinguishes.
+        package enum Cause: Sendable {
+            case other
+            /// The disk or the quota is full: the store may be able to free space.
+            case full
+            /// An index does not match the messages and can be rebuilt from them.
+            case index
+            /// A file could not be opened, which says nothing about its content.
+            case unopened
+            /// A file is not there, or was replaced meanwhile: another attempt may find the new one.
+            case replaced
+        }
+
+        package var isFull: Bool { cause == .full }
+        package var isIndex: Bool { cause == .index }
+        package var isUnopened: Bool { cause == .unopened || cause == .replaced }
 
         /// Creates an error, for example in a test.
-        public init(_ code: Code, _ detail: String) { self.init(code, detail, isFull: false) }
+        public init(_ code: Code, _ detail: String) { self.init(code, detail, .other) }
 
-        package init(_ code: Code, _ detail: String, isFull: Bool = false, isIndex: Bool = false, isUnopened: Bool = false) {
-            self.code = code
-            self.detail = detail
-            self.isFull = isFull
-            self.isIndex = isIndex
-            self.isUnopened = isUnopened
-        }
+        package init(_ code: Code, _ detail: String, _ cause: Cause) { (self.code, self.detail, self.cause) = (code, detail, cause) }
 
         /// The code and the detail.
         public var description: String { "\(code): \(detail)" }

@@ -30,7 +30,9 @@ enum Posix {
     /// Returns the library's error for an error of a system call.
     static func error(_ code: Int32, _ what: String) -> QueueError {
         let isForbidden = [EACCES, EPERM, EROFS, ENOTDIR].contains(code)
-        return QueueError(isForbidden ? .permission : .storage, "\(what): \(describe(code))", isFull: isFull(code))
+        return QueueError(
+            isForbidden ? .permission : .storage, "\(what): \(describe(code))",
+            isFull(code) ? .full : code == ENOENT ? .replaced : .other)
     }
 
     /// Returns the status of a file, without following symbolic links; nil: it does not exist.
@@ -67,7 +69,8 @@ enum Posix {
         guard descriptor >= 0 else {
             // A device that fails here is damage of the file.
             let (failure, isDamage) = (error(errno, path), errno == EIO)
-            throw QueueError(failure.code, "opening \(failure.detail)", isFull: failure.isFull, isUnopened: !isDamage)
+            throw QueueError(
+                failure.code, "opening \(failure.detail)", isDamage || failure.cause == .replaced ? failure.cause : .unopened)
         }
         return descriptor
     }
@@ -215,7 +218,7 @@ enum Posix {
         let reason = lastError()
         return QueueError(
             error.code, "\(error.detail); \(path) is left, because it could not be removed (\(reason)): do not use it, and remove it",
-            isFull: error.isFull)
+            error.cause)
     }
 
     /// Removes temporary files beside `path` of processes that have ended. Their files are not locked.

@@ -261,7 +261,7 @@ final class ConversationCounts {
             let fields = Fields<ConversationColumn>(statement)
             // The pages of a damaged b-tree may lead to the same rows again, and so without end.
             guard fields.follows(.name, &last) else {
-                throw QueueError(.corrupt, "the names in the table conversation are not in order", isIndex: true)
+                throw QueueError(.corrupt, "the names in the table conversation are not in order", .index)
             }
             if let counts = checked(fields) { sum += counts } else { damaged.append(Name(fields.text(.name))) }
             return true
@@ -288,6 +288,6 @@ final class ConversationCounts {
 extension QueueError {
     /// Returns the error after which the indexes and counts are rebuilt.
     static func mismatch(_ sequence: Int64) -> QueueError {
-        QueueError(.corrupt, "indexes or counts do not agree with message \(sequence)", isIndex: true)
+        QueueError(.corrupt, "indexes or counts do not agree with message \(sequence)", .index)
     }
 }

@@ -320,15 +320,16 @@ final class Database {
         if code == SQLITE_READONLY | (6 << 8) { return QueueError(.permission, message) }  // the directory is read-only
         switch code & 0xff {
         case SQLITE_BUSY, SQLITE_LOCKED: return QueueError(.locked, message)
-        case SQLITE_FULL: return QueueError(.storage, message, isFull: true)
-        case SQLITE_IOERR: return QueueError(.storage, message, isFull: Posix.isFull(system))
+        case SQLITE_FULL: return QueueError(.storage, message, .full)
+        case SQLITE_IOERR: return QueueError(.storage, message, Posix.isFull(system) ? .full : .other)
         case SQLITE_CANTOPEN:
-            return QueueError([EACCES, EPERM, EROFS].contains(system) ? .permission : .storage, message, isFull: Posix.isFull(system))
+            let isForbidden = [EACCES, EPERM, EROFS].contains(system)
+            return QueueError(isForbidden ? .permission : .storage, message, Posix.isFull(system) ? .full : .other)
         case SQLITE_NOMEM, SQLITE_READONLY, SQLITE_PROTOCOL: return QueueError(.storage, message)
         case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT:
-            return QueueError(.corrupt, message, isIndex: code == SQLITE_CORRUPT | (3 << 8))  // SQLITE_CORRUPT_INDEX
+            return QueueError(.corrupt, message, code == SQLITE_CORRUPT | (3 << 8) ? .index : .other)  // SQLITE_CORRUPT_INDEX
         // The statements violate no constraint of sound tables: a number that is too large for its column, or a value of another type.
-        case SQLITE_CONSTRAINT: return QueueError(.corrupt, message, isIndex: true)
+        case SQLITE_CONSTRAINT: return QueueError(.corrupt, message, .index)
         case SQLITE_PERM, SQLITE_AUTH: return QueueError(.permission, message)
         case SQLITE_TOOBIG: return QueueError(.tooLarge, message)
         default: return QueueError(.internal, message)

@@ -80,7 +80,7 @@ final class MessagePages {
             conversation: conversation.text, statuses: StatusSet(statuses.map { StatusSet($0.status) }), after: place?.sequence ?? 0,
             limit: limit, order: .time, afterTime: place?.time ?? 0)
         guard let found = try PageQuery(filter, [], self, only: statuses).placesByTime() else {
-            throw QueueError(.corrupt, "the index of the history has entries of messages that are gone", isIndex: true)
+            throw QueueError(.corrupt, "the index of the history has entries of messages that are gone", .index)
         }
         return found
     }

@@ -4,7 +4,7 @@ extension MessageTable {
     func removable(_ sequence: Int64) throws(QueueError) -> Row? {
         do throws(QueueError) {
             guard var row = try row(at: sequence, .whole), row.progress.status == .queued else {
-                throw QueueError(.corrupt, "an index of queued messages does not agree with message \(sequence)", isIndex: true)
+                throw QueueError(.corrupt, "an index of queued messages does not agree with message \(sequence)", .index)
             }
             row.body = []
             return row

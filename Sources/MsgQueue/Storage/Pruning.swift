@@ -97,7 +97,7 @@ final class Pruning {
             // The counts or the index are wrong. They are rebuilt once in a session.
             guard !hasMissedExcess else { return 0 }
             hasMissedExcess = true
-            throw QueueError(.corrupt, "the counts of the history do not agree with its index", isIndex: true)
+            throw QueueError(.corrupt, "the counts of the history do not agree with its index", .index)
         }
         try removePrunable(found, now, damaged)
         return found.count
@@ -124,7 +124,7 @@ final class Pruning {
     private func oldestPrunableByTime(_ limit: Int64) throws(QueueError) -> [Int64] {
         let filter = Filter(statuses: [StatusSet(.sent), StatusSet(.delivered), StatusSet(.read)], limit: Int(limit), order: .time)
         guard let found = try PageQuery(filter, [], pages, only: StoredStatus.prunable).placesByTime() else {
-            throw QueueError(.corrupt, "the index of the history has entries of messages that are gone", isIndex: true)
+            throw QueueError(.corrupt, "the index of the history has entries of messages that are gone", .index)
         }
         let conversation = try database.statement("SELECT conversation FROM message WHERE seq = ?1")
         var places: [(conversation: String, sequence: Int64)] = []
@@ -205,7 +205,7 @@ final class Pruning {
                 let status = StoredStatus(row.progress.status, isReceived: row.isReceived),
                 StoredStatus.prunable.contains(status)
             else {
-                throw QueueError(.corrupt, "the index of the history does not agree with message \(sequence)", isIndex: true)
+                throw QueueError(.corrupt, "the index of the history does not agree with message \(sequence)", .index)
             }
             return row
         } catch {

@@ -167,7 +167,7 @@ final class QueueIndex {
     }
 
     private static let damagedName = QueueError(
-        .corrupt, "the name of a conversation in the index of queued messages is damaged", isIndex: true)
+        .corrupt, "the name of a conversation in the index of queued messages is damaged", .index)
 
     /// Returns the queued messages of this key, in order, with those being sent.
     func queued(withKey key: String, in conversation: Name) throws(QueueError) -> [Int64] {

@@ -74,7 +74,7 @@ final class StoreLock: @unchecked Sendable {
         descriptor = try Posix.open(path, shared ? O_RDONLY : O_RDWR)
         do throws(QueueError) {
             guard FileIdentity(try Posix.status(descriptor, path)) == file else {
-                throw QueueError(.storage, "\(path) was replaced while it was opened")
+                throw QueueError(.storage, "\(path) was replaced while it was opened", .replaced)
             }
             guard platform_lock_database(descriptor, shared ? 0 : 1) == 0 else {
                 guard errno == EAGAIN || errno == EACCES else { throw QueueError(.storage, "locking \(path) failed: \(Posix.lastError())") }
@@ -83,7 +83,7 @@ final class StoreLock: @unchecked Sendable {
             }
             // The file may have been replaced before the lock was acquired.
             guard try Posix.status(path).map(FileIdentity.init) == file else {
-                throw QueueError(.storage, "\(path) was replaced while it was opened")
+                throw QueueError(.storage, "\(path) was replaced while it was opened", .replaced)
             }
         } catch {
             close(descriptor)

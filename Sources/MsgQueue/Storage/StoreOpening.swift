@@ -52,7 +52,7 @@ struct StoreOpening {
 
     /// Returns the error of an opening. `unknown` concerns changes of the caller, and opening makes none.
     static func asOpening(_ error: QueueError) -> QueueError {
-        error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+        error.code == .unknown ? QueueError(.storage, error.detail, error.cause) : error
     }
 
     /// Opens the database in a view, with all protections. Detects a damaged schema.
@@ -130,15 +130,12 @@ struct StoreOpening {
     private static func acquireExclusiveLock(
         _ path: String, _ options: Options, _ image: inout [UInt8]?
     ) throws(QueueError) -> StoreLock {
-        var attempts = 0
-        while true {
-            image = try make(path, options)
-            let file = try StorePath.inspect(path)
-            do throws(QueueError) { return try acquireExclusiveLock(path, file, options) } catch {
-                attempts += 1
-                guard error.code == .storage, attempts < mostAttempts, try isGone(file, path) else { throw error }
+        for _ in 1..<mostAttempts {
+            do throws(QueueError) { return try makeAndLock(path, options, &image) } catch {
+                guard error.cause == .replaced else { throw error }
             }
         }
+        return try makeAndLock(path, options, &image)
     }
 
     private static let mostAttempts = 100
@@ -150,14 +147,12 @@ struct StoreOpening {
         return try StoreCreation.create(path)
     }
 
-    private static func acquireExclusiveLock(_ path: String, _ file: FileIdentity?, _ options: Options) throws(QueueError) -> StoreLock {
-        guard let file else { throw QueueError(.storage, "\(path) was removed while it was opened") }
+    private static func makeAndLock(_ path: String, _ options: Options, _ image: inout [UInt8]?) throws(QueueError) -> StoreLock {
+        image = try make(path, options)
+        guard let file = try StorePath.inspect(path) else {
+            throw QueueError(.storage, "\(path) was removed while it was opened", .replaced)
+        }
         return try StoreLock.acquire(path, file, shared: false, wait: options.wait)
-    }
-
-    private static func isGone(_ file: FileIdentity?, _ path: String) throws(QueueError) -> Bool {
-        guard let file else { return true }
-        return try StorePath.inspect(path) != file
     }
 
     /// Opens the database of an accepted store. From here on files are written.
