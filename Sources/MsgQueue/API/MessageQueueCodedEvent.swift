@@ -130,8 +130,8 @@ extension MessageQueue.Error: Codable {
     /// Reads the value.
     public init(from decoder: any Decoder) throws {
         let fields = try FieldReader(decoder)
-        let (isFull, isIndex): (Bool, Bool) = (try fields.value("isFull", or: false), try fields.value("isIndex", or: false))
-        self.init(try fields.value("code"), try fields.value("detail", or: ""), isFull ? .full : isIndex ? .index : .other)
+        let cause = try Self.causes.first { try fields.value($0.name, or: false) }?.cause
+        self.init(try fields.value("code"), try fields.value("detail", or: ""), cause ?? .other)
     }
 
     /// Writes the code as its number in the header, and the detail.
@@ -139,9 +139,12 @@ extension MessageQueue.Error: Codable {
         var fields = encoder.container(keyedBy: FieldName.self)
         try fields.encode(code, forKey: "code")
         try fields.encode(detail, forKey: "detail")
-        if isFull { try fields.encode(true, forKey: "isFull") }
-        if isIndex { try fields.encode(true, forKey: "isIndex") }
+        for (name, cause) in Self.causes where cause == self.cause { try fields.encode(true, forKey: name) }
     }
+
+    private static let causes: [(name: FieldName, cause: Cause)] = [
+        ("isFull", .full), ("isIndex", .index), ("isUnopened", .unopened), ("isReplaced", .replaced),
+    ]
 }
 
 extension MessageQueue.Timestamp: Codable {

@@ -76,8 +76,15 @@ import Testing
         guard name != "Event", name != "Backoff", name != "Outcome" else { return }
         for child in Mirror(reflecting: value).children {
             let label = try #require(child.label)
-            #expect(coded[label] != nil || (name == "Error" && label.hasPrefix("is")), "\(name).\(label) is not coded")
+            #expect(coded[label] != nil || (name == "Error" && label == "cause"), "\(name).\(label) is not coded")
         }
+    }
+
+    @Test(arguments: [QueueError.Cause.other, .full, .index, .unopened, .replaced])
+    func X13_an_error_survives_its_coded_form_with_its_cause(cause: QueueError.Cause) throws {
+        let error = QueueError(.storage, "detail", cause)
+        let again = try JSONDecoder().decode(QueueError.self, from: try JSONEncoder().encode(error))
+        #expect(again == error && again.cause == cause)
     }
 
     @Test func X13_values_decode_without_the_fields_that_they_did_not_always_have() throws {
