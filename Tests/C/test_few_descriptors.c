@@ -6,6 +6,7 @@
 #include "check.h"
 #include "child.h"
 #include "stores.h"
+#include "stub.h"
 
 /* What is done with a store while few descriptors are free. */
 enum user { by_check, by_salvage, by_reader, by_owner };
@@ -111,6 +112,39 @@ TEST_ALONE(D7_an_open_to_poll_without_descriptors_leaves_a_closed_store_as_it_is
 TEST_ALONE(D7_an_open_without_descriptors_leaves_no_new_store) { open_with_few_descriptors(MSGQ_CALLBACKS_POLL_TIMER, false); }
 
 /* An open that fails takes the new store away that it has made; the other process makes it again. */
+/* A container may limit the number of threads, as this limits their stacks. */
+TEST_ALONE(D9_a_drain_without_a_thread_ends_and_the_state_says_why) {
+  struct scene scene;
+  struct stub stub;
+  struct rlimit before;
+  long pages = 0;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_MANUAL;
+  scene.options.direct = false;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  for (int number = 0; number < 3; number++) REQUIRE_OK(msgq_enqueue(scene.queue, &(msgq_draft)MSGQ_DRAFT_INIT, NULL));
+  FILE *sizes = fopen("/proc/self/statm", "r");
+  REQUIRE(sizes != NULL && fscanf(sizes, "%ld", &pages) == 1);
+  fclose(sizes);
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  REQUIRE(setrlimit(RLIMIT_AS, &(struct rlimit){(rlim_t)pages * 4096 + (1 << 20), before.rlim_max}) == 0);
+  msgq_report report = MSGQ_REPORT_INIT;
+  msgq_state state = MSGQ_STATE_INIT;
+  const msgq_result drained = msgq_drain(scene.queue, NULL, &report);
+  REQUIRE_OK(msgq_get_state(scene.queue, &state));
+  setrlimit(RLIMIT_AS, &before);
+  CHECK_RESULT(MSGQ_OK, drained);
+  CHECK_NUMBER(MSGQ_STOP_STORAGE, report.stop);
+  CHECK_NUMBER(0, report.sent);
+  CHECK(state.storage_trouble);
+  CHECK_NUMBER(0, atomic_load(&stub.calls));
+  CHECK_NUMBER(3, drain(&scene).sent);
+  REQUIRE_OK(msgq_get_state(scene.queue, &state));
+  CHECK(!state.storage_trouble);
+  scene_end(&scene);
+}
+
 TEST_ALONE(D7_an_open_without_descriptors_makes_no_other_one_fail) {
   struct scene scene;
   scene_begin(&scene);

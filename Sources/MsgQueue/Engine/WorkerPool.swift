@@ -55,8 +55,14 @@ final class WorkerPool: @unchecked Sendable {
         threadsStarted += 1
         let number = threadsStarted
         guard let thread = EngineThread("msgq-worker", { [self] in run(number, driver) }) else {
-            health.report(QueueError(.storage, "failed to create a thread"))
-            return now + 1_000
+            let error = QueueError(.storage, "failed to create a thread")
+            guard context.hasStart, threads.isEmpty else {
+                health.report(error)
+                return now + 1_000
+            }
+            // Nothing can be sent: the next step ends the drains and says so.
+            health.pause(error)
+            return now
         }
         threads[number] = thread
         waking += 1
