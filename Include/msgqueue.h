@@ -1031,7 +1031,7 @@ typedef enum msgq_stop {
   MSGQ_STOP_OFFLINE,   /* not connected, or the transport said so */
   MSGQ_STOP_BATCH,     /* the batch is done */
   MSGQ_STOP_TIMEOUT,   /* its time ran out */
-  MSGQ_STOP_STORAGE,   /* the store refuses to write */
+  MSGQ_STOP_STORAGE,   /* the store refuses to write, or no thread can be created */
   MSGQ_STOP_CLOSED,    /* the queue is being closed */
   MSGQ_STOP_STARTED,   /* called inside a callback: it was started, and runs after the callback */
   MSGQ_STOP_PAUSED     /* msgq_pause, of the queue or of every conversation with queued messages;
@@ -1123,7 +1123,7 @@ typedef enum msgq_reason {
                                prompt, or by msgq_send_now */
   MSGQ_REASON_HOLDING, /* online_debounce_ms, or the receiver's delay: until `until_ms` */
   MSGQ_REASON_TRIGGER, /* in the background, or the batch is used up: until the next trigger */
-  MSGQ_REASON_STORAGE, /* the store refuses to write */
+  MSGQ_REASON_STORAGE, /* the store refuses to write, or no thread can be created */
   MSGQ_REASON_RATE,    /* rate_per_second permits the next attempt of the queue at `until_ms` */
   MSGQ_REASON_GONE     /* of msgq_wait: it is no longer in the store. It was discarded, replaced
                           (`behind`: by which) or deleted */

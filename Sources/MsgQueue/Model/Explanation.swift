@@ -48,7 +48,7 @@ extension MessageQueue.Explanation {
         case holding
         /// The program is in the background, or the batch of a run is used up: the message waits for the next trigger.
         case trigger
-        /// The store rejects writes.
+        /// The store rejects writes, or no thread can be created.
         case storage
         /// The rate limit permits the next attempt later.
         case rate

@@ -28,7 +28,7 @@ extension MessageQueue.Report {
         case batch
         /// Its time ran out.
         case timeout
-        /// The store rejects writes.
+        /// The store rejects writes, or no thread can be created.
         case storage
         /// The queue is being closed.
         case closed

@@ -165,7 +165,7 @@ extension Words {
     private static let blocked = "A message before it could not be sent. Retry or delete that message first."
 
     private static func storage(_ wait: Wait) -> String {
-        let sentence = "The device cannot save right now."
+        let sentence = "The device cannot save or send right now."
         return wait.after == .next ? "\(sentence) Sending resumes when it can." : sentence
     }
 

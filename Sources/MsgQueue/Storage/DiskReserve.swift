@@ -41,7 +41,7 @@ final class DiskReserve {
         // Allocation changes the file's times.
         defer { log.watch.recordTimes() }
         guard allocate(grown.addingClamped(bytes).addingClamped(kept()), size) else {
-            throw QueueError(.storage, "the disk is full: no space for new messages in \(database.path)", .full)
+            throw QueueError(.storage, "the disk is full: no space for new messages and longer texts in \(database.path)", .full)
         }
     }
 

@@ -248,7 +248,7 @@ class Stop(_Named):
     TIMEOUT = 4
     """Its timeout ended."""
     STORAGE = 5
-    """The store refuses to write."""
+    """The store refuses to write, or no thread can be created."""
     CLOSED = 6
     """The queue is being closed."""
     STARTED = 7
@@ -370,7 +370,7 @@ class Reason(_Named):
     TRIGGER = 15
     """In the background, or the batch is used up: until the next trigger."""
     STORAGE = 16
-    """The store refuses to write."""
+    """The store refuses to write, or no thread can be created."""
     RATE = 17
     """`rate_per_second` permits the next attempt of the queue later."""
     GONE = 18
