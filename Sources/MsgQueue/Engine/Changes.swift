@@ -83,7 +83,7 @@ final class Changes {
         events.countsChanged()
     }
 
-    /// Replaces the content of a message by one that is so many bytes longer. As a new message, more text has no part in the space that is
+    /// Replaces the content of a message by one that is so many bytes longer. Like a new message, more text has no part in the space that is
     /// reserved for sending and deleting.
     private func replacing(_ growth: Int64, _ body: () throws(QueueError) -> Void) throws(QueueError) {
         guard growth > 0 else { return try transactions.run(durable: true, body) }
