@@ -708,7 +708,8 @@ def test_T5_a_trigger_that_keeps_a_refused_row_makes_no_collection_endless(
         outbox.collect()
     host.execute("DROP TRIGGER keep")
     host.commit()
-    assert outbox.collect() == 0
+    outbox.collect()
+    assert queue.list() == []
     assert host.execute("SELECT count(*) FROM msgq_outbox WHERE refused IS NOT NULL").fetchone() == (1,)
 
 
