@@ -72,7 +72,9 @@ def test_F11_redis_the_next_batch_of_other_conversations_is_sent_meanwhile(broke
                     running.remove(conversations)
 
         two = BatchOptions(max_messages=10, max_batches=2)
-        with MessageQueue(tmp_path / "outbox.db", batch_transport=send, batch_options=two, mode=Mode.MANUAL) as queue:
+        with MessageQueue(
+            tmp_path / "outbox.db", batch_transport=send, batch_options=two, mode=Mode.MANUAL, direct=False
+        ) as queue:
             queue.enqueue_batch([Draft(str(number), f"c{number % 40}", id=f"id-{number}") for number in range(400)])
             assert queue.drain().sent == 400
     assert shared

@@ -133,7 +133,7 @@ def test_T7_a_token_of_a_store_that_a_crash_left_is_valid_later(store: Path, tmp
         crash(store, left)
         return Outcome.sent()
 
-    with MessageQueue(store, send, mode=Mode.MANUAL, keep_changes=100) as queue:
+    with MessageQueue(store, send, mode=Mode.MANUAL, direct=False, keep_changes=100) as queue:
         queue.enqueue("hello", id="m")
         assert queue.drain().sent == 1
     for _ in range(2):
