@@ -215,6 +215,7 @@ package final class Store {
     package func close(clean: Bool) -> QueueError? {
         if clean, !isReadOnly, !isPoisoned { checkFiles() }
         let isClosed = clean && !isReadOnly && closeCleanly()
+        if isClosed { space.endReserve() }
         if clean, !isClosed { flushBeforeClose() }
         database.close()
         if isClosed, lock != nil { log.remove() }
@@ -239,10 +240,7 @@ package final class Store {
     /// Marks the store as closed and runs a checkpoint. Returns true when the database contains everything, so that the log can be removed.
     private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
-        guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || log.isBegun else {
-            space.endReserve()
-            return true
-        }
+        guard state.isMarked || state.unfoldedRows > 0 || state.row.mark != .closed || log.isBegun else { return true }
         let isVacuumed = compacts && space.vacuum()
         for _ in 0..<3 {
             do throws(QueueError) {
@@ -257,7 +255,6 @@ package final class Store {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }
-                space.endReserve()
                 return true
             } catch {
                 // The next open counts the messages again, which only takes time.
