@@ -150,10 +150,10 @@ public struct Outbox {
     private func change(_ sql: String, each parameters: [[Statement.Value]], find: String) throws(Error) {
         guard !parameters.isEmpty else { return }
         let statement = try connection.prepare(sql)
-        let kept = try connection.prepare(find)
         for values in parameters {
             try statement.run(values)
             guard connection.changes == 0 else { continue }
+            let kept = try connection.prepare(find)
             try kept.run(Array(values.prefix(1))) { _ throws(Error) in
                 throw Error(.conflict, "the outbox: a trigger keeps a row that was collected as it is")
             }

@@ -925,39 +925,42 @@ static msgq_result mark(struct collector *collector) {
 }
 
 /* After a deletion or a refusal that changed no row: the host may have deleted the row before, but a
-   trigger of the host must not keep it, because it would be collected again. `kept` finds it. */
-static msgq_result check_is_gone(sqlite3 *db, sqlite3_stmt *kept) {
-  int code = sqlite3_step(kept);
-  msgq_result result = MSGQ_OK;
+   trigger of the host must not keep it, because it would be collected again. Finds the row by its
+   id, or (NULL) by its number. */
+static msgq_result check_is_gone(sqlite3 *db, const char *id, sqlite3_int64 number) {
+  sqlite3_stmt *kept = NULL;
+  msgq_result result =
+      prepare(db,
+              id != NULL ? "SELECT 1 FROM main.msgq_outbox WHERE id = ?1 COLLATE BINARY"
+                         : "SELECT 1 FROM main.msgq_outbox WHERE number = ?1 AND refused IS NULL",
+              "the outbox", &kept);
+  if (result != MSGQ_OK) return result;
+  int code = id != NULL ? bind_text(kept, 1, id) : sqlite3_bind_int64(kept, 1, number);
+  if (code == SQLITE_OK) code = sqlite3_step(kept);
   if (code == SQLITE_ROW)
     result = fail(MSGQ_CONFLICT, "the outbox: a trigger keeps a row that was collected as it is");
   else if (code != SQLITE_DONE) result = fail_sqlite(db, code, "the outbox");
-  sqlite3_reset(kept);
+  sqlite3_finalize(kept);
   return result;
 }
 
 /* Deletes the rows of what the list has. A collector that was interrupted left them. */
 static msgq_result delete_listed(struct collector *collector) {
-  sqlite3_stmt *statement = NULL, *kept = NULL;
+  sqlite3_stmt *statement = NULL;
   if (!collector->has_looked) return MSGQ_OK;
   msgq_result result =
       prepare(collector->db, "DELETE FROM main.msgq_outbox WHERE id = ?1 COLLATE BINARY",
               "the outbox", &statement);
-  if (result == MSGQ_OK)
-    result = prepare(collector->db, "SELECT 1 FROM main.msgq_outbox WHERE id = ?1 COLLATE BINARY",
-                     "the outbox", &kept);
   for (size_t index = 0; result == MSGQ_OK && index < msgq_handed_over_size(collector->list);
        index++) {
     const msgq_handed *handed = msgq_handed_over_at(collector->list, index);
     if (handed->result != MSGQ_OK) break;
     int code = bind_text(statement, 1, handed->id);
-    if (code == SQLITE_OK) code = bind_text(kept, 1, handed->id);
     result = code == SQLITE_OK ? run(collector->db, statement, "the outbox")
                                : fail_sqlite(collector->db, code, "the outbox");
     if (result == MSGQ_OK && sqlite3_changes(collector->db) == 0)
-      result = check_is_gone(collector->db, kept);
+      result = check_is_gone(collector->db, handed->id, 0);
   }
-  sqlite3_finalize(kept);
   sqlite3_finalize(statement);
   return result;
 }
@@ -965,15 +968,12 @@ static msgq_result delete_listed(struct collector *collector) {
 /* Deletes the rows of the round before, or writes why they were refused. */
 static msgq_result settle_rows(struct collector *collector) {
   sqlite3 *db = collector->db;
-  sqlite3_stmt *removal = NULL, *refusal = NULL, *kept = NULL;
+  sqlite3_stmt *removal = NULL, *refusal = NULL;
   msgq_result result =
       prepare(db, "DELETE FROM main.msgq_outbox WHERE number = ?1", "the outbox", &removal);
   if (result == MSGQ_OK)
     result = prepare(db, "UPDATE main.msgq_outbox SET refused = ?2 WHERE number = ?1", "the outbox",
                      &refusal);
-  if (result == MSGQ_OK)
-    result = prepare(db, "SELECT 1 FROM main.msgq_outbox WHERE number = ?1 AND refused IS NULL",
-                     "the outbox", &kept);
   for (size_t index = 0; result == MSGQ_OK && index < collector->count; index++) {
     const struct row *row = &collector->rows[index];
     const char *reason = row->refused != NULL ? row->refused : row->reason;
@@ -981,12 +981,11 @@ static msgq_result settle_rows(struct collector *collector) {
     sqlite3_stmt *statement = row->is_taken ? removal : refusal;
     int code = sqlite3_bind_int64(statement, 1, row->number);
     if (code == SQLITE_OK && !row->is_taken) code = bind_text(statement, 2, reason);
-    if (code == SQLITE_OK) code = sqlite3_bind_int64(kept, 1, row->number);
     result =
         code == SQLITE_OK ? run(db, statement, "the outbox") : fail_sqlite(db, code, "the outbox");
-    if (result == MSGQ_OK && sqlite3_changes(db) == 0) result = check_is_gone(db, kept);
+    if (result == MSGQ_OK && sqlite3_changes(db) == 0)
+      result = check_is_gone(db, NULL, row->number);
   }
-  sqlite3_finalize(kept);
   sqlite3_finalize(removal);
   sqlite3_finalize(refusal);
   return result;

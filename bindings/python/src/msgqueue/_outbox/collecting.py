@@ -52,7 +52,7 @@ class _Changes:
         yield from host.delete(self.numbers)
         yield from host.forget(self.known)
         numbers = self.numbers + [number for number, _ in self.refused]
-        if (yield from host.has_any(numbers, self.known)):
+        if (numbers or self.known) and (yield from host.has_any(numbers, self.known)):
             # It would be collected again.
             raise ConflictError("the outbox: a trigger keeps a row that was collected as it is")
 
