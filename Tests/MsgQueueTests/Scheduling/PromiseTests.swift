@@ -8,7 +8,7 @@ import Testing
 @Suite struct PromiseTests {
     private static let conversations: [Name] = ["ana", "ben", "cem"]
 
-    private static let seeds: ClosedRange<UInt64> = 1...(getenv("MSGQ_SOAK") == nil ? 60 : 2_000)
+    private static let seeds: ClosedRange<UInt64> = 1...(getenv("MSGQ_SOAK") == nil ? 200 : 2_000)
 
     @Test(arguments: seeds)
     func X1_what_an_explanation_promises_happens_then_and_not_before(seed: UInt64) throws {
