@@ -111,18 +111,13 @@ TEST_ALONE(D7_an_open_without_descriptors_leaves_a_closed_store_as_it_is) { open
 TEST_ALONE(D7_an_open_to_poll_without_descriptors_leaves_a_closed_store_as_it_is) { open_with_few_descriptors(MSGQ_CALLBACKS_POLL, true); }
 TEST_ALONE(D7_an_open_without_descriptors_leaves_no_new_store) { open_with_few_descriptors(MSGQ_CALLBACKS_POLL_TIMER, false); }
 
-/* An open that fails takes the new store away that it has made; the other process makes it again. */
 /* A container may limit the number of threads, as this limits their stacks. */
-TEST_ALONE(D9_a_drain_without_a_thread_ends_and_the_state_says_why) {
+TEST_ALONE(Q20_a_drain_without_a_thread_ends_and_the_state_says_why) {
   struct scene scene;
   struct stub stub;
   struct rlimit before;
   long pages = 0;
-  scene_begin(&scene);
-  scene.options.mode = MSGQ_MODE_MANUAL;
-  scene.options.direct = false;
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  stub_open(&stub, &scene);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   for (int number = 0; number < 3; number++) REQUIRE_OK(msgq_enqueue(scene.queue, &(msgq_draft)MSGQ_DRAFT_INIT, NULL));
   FILE *sizes = fopen("/proc/self/statm", "r");
   REQUIRE(sizes != NULL && fscanf(sizes, "%ld", &pages) == 1);
@@ -145,6 +140,7 @@ TEST_ALONE(D9_a_drain_without_a_thread_ends_and_the_state_says_why) {
   scene_end(&scene);
 }
 
+/* An open that fails takes the new store away that it has made; the other process makes it again. */
 TEST_ALONE(D7_an_open_without_descriptors_makes_no_other_one_fail) {
   struct scene scene;
   scene_begin(&scene);

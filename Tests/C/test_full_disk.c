@@ -289,7 +289,7 @@ TEST_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
 
 /* Returns a body of so many bytes, which the program keeps. */
 static void *large_body(size_t size) {
-  static char body[512 << 10];
+  static char body[4 << 20];
   REQUIRE(size <= sizeof body);
   memset(body, 'b', size);
   return body;
@@ -303,8 +303,7 @@ static void fill_after_opening(struct scene *scene, struct stub *stub, const cha
   draft.body_size = size;
   begin_small_disk(scene, disk);
   stub_begin(stub, MSGQ_VERDICT_SENT);
-  scene->options.mode = MSGQ_MODE_MANUAL;
-  scene->options.direct = false;
+  scene->options.limit_body = 4 << 20;
   stub_open(stub, scene);
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
   REQUIRE_OK(enqueue(scene, "small", 5));
@@ -315,12 +314,12 @@ static void fill_after_opening(struct scene *scene, struct stub *stub, const cha
 }
 
 TEST_ALONE(D9_what_a_queue_has_can_be_deleted_when_the_disk_fills_after_its_opening) {
-  static const size_t sizes[] = {5, 20000, 400000};
+  static const size_t sizes[] = { 5, 20000, 400000, 4 << 20 };
   for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index++) {
     for (int variant = 0; variant < 4; variant++) {
       struct scene scene;
       struct stub stub;
-      fill_after_opening(&scene, &stub, "8m", sizes[index], variant % 2 == 1);
+      fill_after_opening(&scene, &stub, "40m", sizes[index], variant % 2 == 1);
       if (variant >= 2) {
         scene_close(&scene);
         fill_disk(&scene);
@@ -363,8 +362,6 @@ TEST_ALONE(D9_an_edit_leaves_the_space_that_is_reserved_for_sending) {
     struct stub stub;
     begin_small_disk(&scene, "8m");
     stub_begin(&stub, MSGQ_VERDICT_SENT);
-    scene.options.mode = MSGQ_MODE_MANUAL;
-    scene.options.direct = false;
     stub_open(&stub, &scene);
     msgq_draft draft = MSGQ_DRAFT_INIT;
     draft.id = "large";

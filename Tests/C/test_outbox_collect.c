@@ -81,17 +81,22 @@ TEST(T4_messages_are_taken_over_in_the_order_of_their_commits) {
   end(&scene, &shop);
 }
 
+/* A queue that sends, and keeps nothing of what was sent. */
+static void begin_forgetful(struct scene *scene, struct stub *stub, struct shop *shop) {
+  scene_begin(scene);
+  scene->options.keep_sent = 0;
+  scene->options.remember_ids_ms = 0;
+  stub_begin(stub, MSGQ_VERDICT_SENT);
+  stub_open(stub, scene);
+  shop_begin(shop, scene, msgq_outbox_schema());
+}
+
 /* The row would be collected again and again, and its message sent as often. */
 TEST(T3_a_trigger_that_keeps_rows_makes_no_message_be_sent_twice) {
   struct scene scene;
   struct stub stub;
   struct shop shop;
-  scene_begin(&scene);
-  scene.options.keep_sent = 0;
-  scene.options.remember_ids_ms = 0;
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  stub_open(&stub, &scene);
-  shop_begin(&shop, &scene, msgq_outbox_schema());
+  begin_forgetful(&scene, &stub, &shop);
   put_one(&shop, "a");
   shop_run(&shop, "CREATE TRIGGER keep BEFORE DELETE ON msgq_outbox BEGIN SELECT RAISE(IGNORE); END");
   size_t moved = 0;
@@ -132,12 +137,7 @@ TEST(T3_what_became_of_a_message_matters_to_no_collection) {
   struct scene scene;
   struct stub stub;
   struct shop shop;
-  scene_begin(&scene);
-  scene.options.keep_sent = 0;
-  scene.options.remember_ids_ms = 0;
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  stub_open(&stub, &scene);
-  shop_begin(&shop, &scene, msgq_outbox_schema());
+  begin_forgetful(&scene, &stub, &shop);
   put_one(&shop, "a");
   put_one(&shop, "b");
   put_one(&shop, "c");

@@ -324,12 +324,8 @@ TEST(X9_I9_attempts_are_counted_by_outcome_and_the_oldest_message_is_known) {
 TEST(X9_the_time_of_the_first_message_follows_a_replacement_and_an_attempt) {
   struct scene scene;
   struct stub stub;
-  scene_begin(&scene);
-  scene.options.mode = MSGQ_MODE_MANUAL;
-  scene.options.direct = false;
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  stub.held = true;
-  stub_open(&stub, &scene);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
+  atomic_store(&stub.held, true);
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.id = "first";
   draft.conversation = "ana";
