@@ -1827,9 +1827,9 @@ typedef struct msgq_prompt {
   uint32_t timeout_ms; /* the prompt expires after this, counted from its MSGQ_EVENT_PROMPT */
   uint64_t messages;   /* queued ones; at most drain_batch */
   uint64_t bytes;      /* of these and of the failed ones, also beyond drain_batch */
-  int64_t oldest_ms;   /* when the first of them was enqueued, and one that replaced another when it
-                          did; an earlier time when there are more than 1,000 queued messages before
-                          it that are not counted */
+  int64_t oldest_ms;   /* when the first of them was enqueued (or replaced an earlier one); an
+                          earlier time when there are more than 1,000 queued messages before it that
+                          are not counted */
   uint64_t conversations;
   const char *text; /* "Connected. Auto-send 5 queued messages?" */
   uint64_t failed;  /* with prompt_for_failed: failed ones that a drain with include_failed would
@@ -2026,8 +2026,8 @@ typedef struct msgq_statistics {
   uint64_t retryable;
   uint64_t rejected;
   uint64_t offline;
-  int64_t oldest_queued_ms; /* when the first message that is queued or being sent was enqueued,
-                               and one that replaced another when it did; 0: there is none */
+  int64_t oldest_queued_ms; /* when the first message that is queued or being sent was enqueued (or
+                               replaced an earlier one); 0: there is none */
 } msgq_statistics;
 
 /* Reads the store. */

@@ -69,7 +69,7 @@ extension MessageQueue {
         public let failed: Int
         /// Bytes of their bodies.
         public let bytes: Int
-        /// When the first of them was enqueued, and one that replaced another when it did.
+        /// When the first of them was enqueued (or replaced an earlier one).
         public let oldestAt: Timestamp
         /// How many conversations they belong to.
         public let conversations: Int

@@ -45,8 +45,7 @@ extension MessageQueue {
         public let rejected: Int
         /// Attempts that ended as offline.
         public let offline: Int
-        /// When the first message that is queued or being sent was enqueued, and one that replaced another when it did; nil: there is
-        /// none.
+        /// When the first message that is queued or being sent was enqueued (or replaced an earlier one); nil: there is none.
         public let oldestQueuedAt: Timestamp?
 
         /// Returns the latency that this share (0 to 1) of the messages did not exceed, as the upper bound of its bucket; nil: none was

@@ -16,7 +16,7 @@ package struct Statistics: Sendable, Equatable {
     package internal(set) var retryable: Int64 = 0
     package internal(set) var rejected: Int64 = 0
     package internal(set) var offline: Int64 = 0
-    /// When the first message that is queued or being sent was enqueued, and one that replaced another when it did; 0: there is none.
+    /// When the first message that is queued or being sent was enqueued (or replaced an earlier one); 0: there is none.
     package internal(set) var oldestQueuedAt: Int64 = 0
     /// Queued messages that were replaced by newer ones of the same key.
     package internal(set) var replaced: Int64 = 0

@@ -385,7 +385,7 @@ class Prompt(Value):
     bytes: int
     """Of these and of the failed ones."""
     oldest: datetime
-    """When the first of them was enqueued, and one that replaced another when it did."""
+    """When the first of them was enqueued (or replaced an earlier one)."""
     conversations: int
     timeout: float
     """Seconds until the prompt expires."""

@@ -55,7 +55,7 @@ class Statistics(Value):
     offline: int = 0
     """Attempts that ended as offline."""
     oldest_queued: datetime | None = None
-    """When the first message that is queued or being sent was enqueued, and one that replaced another when it did.
+    """When the first message that is queued or being sent was enqueued (or replaced an earlier one).
 
     None: there is none.
     """
