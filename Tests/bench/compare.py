@@ -39,11 +39,11 @@ class Side:
     library: str
 
 
-def run(side: Side, work: str, count: int, depth: int, base: Path) -> Sample:
+def run(side: Side, work: str, count: int, depth: int, flush: int, base: Path) -> Sample:
     """Runs one worker in a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="bench-", dir=base))
     try:
-        command = [str(side.worker), work, side.library, str(directory), str(count), str(depth)]
+        command = [str(side.worker), work, side.library, str(directory), str(count), str(depth), str(flush)]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except subprocess.CalledProcessError as error:
         sys.exit(f"{side.name}, {work}: {error.stderr.strip()}")
@@ -53,10 +53,10 @@ def run(side: Side, work: str, count: int, depth: int, base: Path) -> Sample:
     return Sample(operations / seconds, written / operations, flushes / operations, cpu / operations)
 
 
-def calibrate(bare: Side, work: str, seconds: float, base: Path) -> int:
+def calibrate(bare: Side, work: str, seconds: float, flush: int, base: Path) -> int:
     """Returns the number of operations for which bare SQLite takes about `seconds`."""
     trial = {"W3": 20000}.get(work, 2000)
-    rate = run(bare, work, trial, 0, base).rate
+    rate = run(bare, work, trial, 0, flush, base).rate
     step = 1000
     return max(step, round(rate * seconds / step) * step)
 
@@ -67,13 +67,13 @@ def ratio(samples: dict[str, list[Sample]], over: str, under: str) -> float:
     return statistics.median(first.rate / second.rate for first, second in pairs)
 
 
-def measure(work: str, sides: list[Side], pairs: int, seconds: float, depth: int, base: Path) -> None:
+def measure(work: str, sides: list[Side], pairs: int, seconds: float, depth: int, flush: int, base: Path) -> None:
     """Runs one workload on all sides and prints a line for each."""
-    count = calibrate(sides[-1], work, seconds, base)
+    count = calibrate(sides[-1], work, seconds, flush, base)
     samples: dict[str, list[Sample]] = {side.name: [] for side in sides}
     for pair in range(pairs):
         for side in sides if pair % 2 == 0 else reversed(sides):
-            samples[side.name].append(run(side, work, count, depth, base))
+            samples[side.name].append(run(side, work, count, depth, flush, base))
     each = f"{max(count, depth)} each" if work == "W4" else f"{count} each, beside {depth}"
     print(f"{work}  {WORKS[work]} ({each})")
     for side in sides:
@@ -102,13 +102,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--depth", type=int, default=0)
+    parser.add_argument("--flush", type=int, default=0, choices=range(1000), metavar="US")
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--work", action="append", choices=sorted(WORKS))
     given = parser.parse_args()
     sides = [Side(name, Path(worker), library) for name, worker, library in given.side]
     print(f"{given.pairs} pairs in {given.directory} on {os.cpu_count()} processors")
     for work in given.work or sorted(WORKS):
-        measure(work, sides, given.pairs, given.seconds, given.depth, given.directory)
+        measure(work, sides, given.pairs, given.seconds, given.depth, given.flush, given.directory)
 
 
 if __name__ == "__main__":

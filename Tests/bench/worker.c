@@ -1,9 +1,10 @@
 /*
  * Measures one workload in a process of its own: with a libmsgqueue.so that is loaded by name, or with bare SQLite.
  *
- *     worker WORK LIBRARY|bare DIRECTORY COUNT DEPTH
+ *     worker WORK LIBRARY|bare DIRECTORY COUNT DEPTH FLUSH
  *
- * The store has DEPTH messages before the measurement; W4 sends COUNT or all of them, whichever is more. Prints: seconds, operations, bytes written, flushes, CPU seconds.
+ * The store has DEPTH messages before the measurement; W4 sends COUNT or all of them, whichever is more. A flush takes at least FLUSH
+ * microseconds. Prints: seconds, operations, bytes written, flushes, CPU seconds.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -22,16 +24,27 @@
 enum { body_size = 256, threads_count = 8, batch_size = 1000 };
 
 static atomic_long flushes;
+static long shortest_flush; /* nanoseconds */
+
+/* Flushes, and sleeps until `shortest_flush` has passed. */
+static int flush(long call, int descriptor) {
+  struct timespec end;
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  atomic_fetch_add(&flushes, 1);
+  int result = (int)syscall(call, descriptor), error = errno;
+  if (shortest_flush > 0) {
+    prctl(PR_SET_TIMERSLACK, 1);
+    end.tv_nsec += shortest_flush;
+    if (end.tv_nsec >= 1000000000) end.tv_sec++, end.tv_nsec -= 1000000000;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR) {}
+  }
+  errno = error;
+  return result;
+}
 
 /* These replace the functions of the C library, because the linker finds the symbols of the program first. */
-int fdatasync(int descriptor) {
-  atomic_fetch_add(&flushes, 1);
-  return (int)syscall(SYS_fdatasync, descriptor);
-}
-int fsync(int descriptor) {
-  atomic_fetch_add(&flushes, 1);
-  return (int)syscall(SYS_fsync, descriptor);
-}
+int fdatasync(int descriptor) { return flush(SYS_fdatasync, descriptor); }
+int fsync(int descriptor) { return flush(SYS_fsync, descriptor); }
 
 static double seconds(void) {
   struct timespec now;
@@ -230,10 +243,11 @@ static void fill(long messages) {
 }
 
 int main(int arguments, char **argument) {
-  if (arguments != 6) fail("usage", "worker WORK LIBRARY|bare DIRECTORY COUNT DEPTH");
+  if (arguments != 7) fail("usage", "worker WORK LIBRARY|bare DIRECTORY COUNT DEPTH FLUSH");
   const char *work = argument[1], *directory = argument[3];
   long depth = strtol(argument[5], NULL, 10);
   count = strtol(argument[4], NULL, 10);
+  shortest_flush = strtol(argument[6], NULL, 10) % 1000000 * 1000;
   for (int index = 0; index < body_size; index++) body[index] = (char)('a' + index % 26);
   if (strcmp(argument[2], "bare") == 0) {
     bare_open(directory);
