@@ -1,5 +1,5 @@
 /// Flat combining: of all threads that want to write, one becomes the leader and runs every waiting command in one transaction with one
-/// flush. A single thread runs its own commands without a handover.
+/// flush. Commands that arrive while it writes join the transaction. A single thread runs its own commands without a handover.
 final class WriteGate: @unchecked Sendable {
     /// One write, which succeeds or fails as a whole; run by the thread that submitted it or by a leader.
     final class Command {
@@ -7,6 +7,8 @@ final class WriteGate: @unchecked Sendable {
         let drafts: DraftBatch
         /// nil: its ids are not checked yet.
         let addition: StoredBatch.Addition?
+        /// When the leader took it.
+        var now = Moment(wall: 0, mono: 0)
         var result: Result<StoredBatch, QueueError> = .failure(QueueError(.internal, "the command was not run"))
 
         init(_ drafts: DraftBatch, _ addition: StoredBatch.Addition? = nil) { (self.drafts, self.addition) = (drafts, addition) }
@@ -23,8 +25,8 @@ final class WriteGate: @unchecked Sendable {
     }
 
     private let mutex = Mutex()
-    /// Signalled when as many threads wait as the last round had.
-    private let gathered = Condition()
+    /// Signalled when a command arrives for which the leader waits.
+    private let arrived = Condition()
     private var isGathering = false
     private var waiting: [Submission] = []
     private var hasLeader = false
@@ -35,7 +37,7 @@ final class WriteGate: @unchecked Sendable {
     /// The number of commands that wait for a round.
     var waitingCommands: Int { mutex.withLock { waiting.reduce(0) { $0 + $1.commands.count } } }
 
-    /// Runs the commands. `run` takes the engine's lock, calls `collect` for the commands that have arrived, and executes them.
+    /// Runs the commands. `run` takes the engine's lock and executes what `collect` returns, in one transaction, until it returns nothing.
     func submit(_ commands: [Command], _ run: (_ collect: () -> [Command]) -> Void) {
         let own = Submission(commands)
         mutex.lock()
@@ -43,47 +45,55 @@ final class WriteGate: @unchecked Sendable {
         if hasLeader {
             let woken = Semaphore()
             own.woken = woken
-            if isGathering, waiting.count >= lastRound { gathered.signal() }
+            if isGathering { arrived.signal() }
             mutex.unlock()
             woken.wait()
             guard own.isLeader else { return }
             mutex.lock()
         }
         hasLeader = true
-        gather()
         mutex.unlock()
 
-        var round: [Submission] = []
+        var round = Round()
         let began = Ports.nanoseconds()
-        run {
-            mutex.withLock {
-                round = waiting
-                waiting = []
-            }
-            return round.count == 1 ? round[0].commands : round.flatMap(\.commands)
-        }
+        run { collect(&round) }
         let duration = Ports.nanoseconds() &- began
 
         mutex.lock()
-        (lastRound, lastDuration) = (round.count, duration)
+        (lastRound, lastDuration) = (round.submissions.count, duration)
         let next = waiting.first
         next?.isLeader = true
         hasLeader = next != nil
         mutex.unlock()
         next?.woken?.post()
-        for served in round where served !== own { served.woken?.post() }
+        for served in round.submissions where served !== own { served.woken?.post() }
     }
 
-    /// The threads of the last round are likely to submit again at once. Waiting for them, for at most a quarter of a commit, lets them
-    /// share this one.
-    private func gather() {
-        guard lastRound > 1, waiting.count < lastRound else { return }
-        isGathering = true
-        defer { isGathering = false }
-        let deadline = Ports.nanoseconds() &+ min(lastDuration / 4, 2_000_000)
-        while waiting.count < lastRound {
-            let now = Ports.nanoseconds()
-            guard now < deadline, gathered.wait(mutex, nanoseconds: deadline &- now) else { return }
+    /// What one leader runs.
+    private struct Round {
+        var submissions: [Submission] = []
+        /// Until when it waits for others.
+        var deadline: UInt64?
+    }
+
+    /// Returns the commands that have arrived. The threads of the last round are likely to submit again at once: waits for them, in all for
+    /// at most a quarter of a commit, so that they share this one.
+    private func collect(_ round: inout Round) -> [Command] {
+        mutex.withLock {
+            if waiting.isEmpty, round.submissions.count < lastRound {
+                let deadline = round.deadline ?? Ports.nanoseconds() &+ min(lastDuration / 4, 2_000_000)
+                round.deadline = deadline
+                isGathering = true
+                defer { isGathering = false }
+                while waiting.isEmpty {
+                    let now = Ports.nanoseconds()
+                    guard now < deadline, arrived.wait(mutex, nanoseconds: deadline &- now) else { break }
+                }
+            }
+            guard !waiting.isEmpty else { return [] }
+            defer { waiting = [] }
+            round.submissions += waiting
+            return waiting.count == 1 ? waiting[0].commands : waiting.flatMap(\.commands)
         }
     }
 }
