@@ -1,5 +1,5 @@
 /// Flat combining: of all threads that want to write, one becomes the leader and runs every waiting command in one transaction with one
-/// flush. Commands that arrive while it writes join the transaction. A single thread runs its own commands without a handover.
+/// flush. Small commands that arrive while it writes join the transaction. A single thread runs its own commands without a handover.
 final class WriteGate: @unchecked Sendable {
     /// One write, which succeeds or fails as a whole; run by the thread that submitted it or by a leader.
     final class Command {
@@ -12,6 +12,9 @@ final class WriteGate: @unchecked Sendable {
         var result: Result<StoredBatch, QueueError> = .failure(QueueError(.internal, "the command was not run"))
 
         init(_ drafts: DraftBatch, _ addition: StoredBatch.Addition? = nil) { (self.drafts, self.addition) = (drafts, addition) }
+
+        /// Whether it takes so long that those which wait for another commit must not wait for it, too.
+        var isLarge: Bool { drafts.count >= MessageInsertion.bulkThreshold || drafts.needs.space > 1 << 18 }
     }
 
     /// The commands of one thread.
@@ -91,9 +94,10 @@ final class WriteGate: @unchecked Sendable {
                 }
             }
             guard !waiting.isEmpty else { return [] }
-            defer { waiting = [] }
-            round.submissions += waiting
-            return waiting.count == 1 ? waiting[0].commands : waiting.flatMap(\.commands)
+            let joining = round.submissions.isEmpty ? waiting[...] : waiting.prefix { !$0.commands.contains(where: \.isLarge) }
+            waiting.removeFirst(joining.count)
+            round.submissions += joining
+            return joining.flatMap(\.commands)
         }
     }
 }
