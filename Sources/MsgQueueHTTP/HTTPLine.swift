@@ -4,7 +4,6 @@ struct HTTPLine {
 
     init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
-    var isStatus: Bool { bytes.starts(with: Array("HTTP/".utf8)) }
     var isEmpty: Bool { bytes.allSatisfy { $0 == 0x0d || $0 == 0x0a } }
 
     /// The name in lower case, and the value without the blanks around it.
@@ -13,11 +12,13 @@ struct HTTPLine {
         return (String(decoding: bytes[..<colon], as: UTF8.self).lowercased(), Self.trimmed(bytes.suffix(from: colon).dropFirst()))
     }
 
-    /// The status of a first line: three digits after one blank.
+    /// The status of a first line: three digits after one blank, and before another one or the end of the line.
     var status: Int? {
         let rest = bytes.drop { $0 != 0x20 }.dropFirst()
         let digits = rest.prefix { (0x30...0x39).contains($0) }
-        return digits.count == 3 ? Int(String(decoding: digits, as: UTF8.self)) : nil
+        let end = rest.dropFirst(digits.count).first
+        guard digits.count == 3, end.map({ [0x20, 0x0d, 0x0a].contains($0) }) ?? true else { return nil }
+        return Int(String(decoding: digits, as: UTF8.self))
     }
 
     /// The value of `Content-Length`: one number, or several equal ones. nil: it is not valid.

@@ -20,6 +20,9 @@ final class HTTPTransfer: @unchecked Sendable {
     private var list: UnsafeMutablePointer<curl_slist>?
     private var result = HTTPResult()
     private var (received, headerSize, interim) = (0, 0, 0)
+    /// The first line of a header was read, and not its last one.
+    private var isInHeader = false
+    /// The header of the final answer was read.
     private var isHeaderWhole = false
     /// The status and the value of `Content-Length` in the header that is read.
     private var (status, bodySize): (Int?, Int64?) = (nil, nil)
@@ -165,12 +168,12 @@ final class HTTPTransfer: @unchecked Sendable {
         headerSize += min(length, Self.maxHeader)
         guard headerSize < Self.maxHeader else { return end(.nonsense("the header of the answer is too long")) }
         let line = HTTPLine(UnsafeRawBufferPointer(start: bytes, count: length))
-        if line.isStatus {
-            isHeaderWhole = false
-            (result.status, result.retryAfter) = (nil, "")
-            (status, bodySize) = (line.status, nil)
-        } else if isHeaderWhole {
+        if isHeaderWhole {
             // After the body: a trailer.
+        } else if !isInHeader {
+            isInHeader = true
+            result.retryAfter = ""
+            (status, bodySize) = (line.status, nil)
         } else if line.isEmpty {
             return endHeader() ? length : 0
         } else if let (name, value) = line.field {
@@ -187,7 +190,9 @@ final class HTTPTransfer: @unchecked Sendable {
 
     /// Returns false if the transfer must end.
     private func endHeader() -> Bool {
+        isInHeader = false
         guard let status, status >= 100 else { return end(.nonsense("the answer has no status line of HTTP")) != 0 }
+        guard status != 101 else { return end(.nonsense("the server changed the protocol (101)")) != 0 }
         guard status >= 200 else {
             interim += 1
             return interim <= Self.maxInterim || end(.nonsense("more than \(Self.maxInterim) answers with a status 1xx")) != 0

@@ -59,13 +59,14 @@ import Testing
         }
     }
 
-    /// Answers that are too long for a table.
-    @Test func B2_long_answers_have_their_outcome() async throws {
+    /// Answers that are too long for the table, or that not all clients read in the same way.
+    @Test func B2_long_and_unusual_answers_have_their_outcome() async throws {
         let early = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 60\r\n\r\n"
         let refusal = "HTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\nno"
         let answers: [(String, String)] = [
             (String(repeating: early, count: 60) + refusal, "failed rejected 422 no"),
             (String(repeating: early, count: 200) + refusal, "queued server perhaps"),
+            ("HTTP/1.1 101 Switching Protocols\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "queued server perhaps"),
             ("HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 300_000) + "\r\n\r\n", "queued network perhaps"),
             ("HTTP/1.1 200 OK\r\n" + String(repeating: "X: a\r\n", count: 100_000) + "\r\n", "queued server perhaps"),
         ]

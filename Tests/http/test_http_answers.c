@@ -264,6 +264,10 @@ TEST(B2_http_each_answer_has_its_outcome) {
   raw_path(many_path, many, strlen(many));
   struct attempt found = site_try(&site, many_path, NULL);
   if (!CHECK(is(&found, MSGQ_FAILURE_SERVER, MSGQ_ARRIVAL_PERHAPS))) print("120 times 103", &found);
+  static const char changed[] = "HTTP/1.1 101 Switching Protocols\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+  raw_path(path, changed, sizeof changed - 1);
+  found = site_try(&site, path, NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_SERVER, MSGQ_ARRIVAL_PERHAPS))) print("101", &found);
   site_end(&site);
 }
 

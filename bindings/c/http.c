@@ -89,6 +89,7 @@ struct transfer {
   int status;
   unsigned interim;
   size_t head_size;
+  bool is_in_head;   /* its first line was read, and not its last one */
   bool has_head;     /* the header of the final answer is complete */
   const char *fault; /* why the header is malformed; NULL: it is not */
   int64_t length;    /* Content-Length; -1: none yet */
@@ -517,7 +518,7 @@ static void clear_answer(struct transfer *transfer) {
   transfer->status = 0;
   transfer->interim = 0;
   transfer->head_size = 0;
-  transfer->has_head = transfer->is_long = false;
+  transfer->is_in_head = transfer->has_head = transfer->is_long = false;
   transfer->fault = NULL;
   transfer->length = -1;
   transfer->received = transfer->excerpt_size = 0;
@@ -534,7 +535,7 @@ static void take_status(struct transfer *transfer, const char *line, size_t size
   transfer->length = -1;
   transfer->reason[0] = transfer->outcome.retry_after[0] = '\0';
   if (rest >= 3 && isdigit((unsigned char)space[1]) && isdigit((unsigned char)space[2]) &&
-      isdigit((unsigned char)space[3])) {
+      isdigit((unsigned char)space[3]) && (rest == 3 || space[4] == ' ')) {
     transfer->status = (space[1] - '0') * 100 + (space[2] - '0') * 10 + space[3] - '0';
     append_line(transfer->reason, sizeof transfer->reason, space + 4, rest - 3);
   }
@@ -543,8 +544,10 @@ static void take_status(struct transfer *transfer, const char *line, size_t size
 /* Ends the header of an interim answer, or of the final one. Returns false if the answer is
    malformed. */
 static bool end_head(struct transfer *transfer) {
+  transfer->is_in_head = false;
   if (transfer->status >= 200) transfer->has_head = true;
   else if (transfer->status < 100) transfer->fault = "the answer has no status line of HTTP";
+  else if (transfer->status == 101) transfer->fault = "the server changed the protocol (101)";
   else if (++transfer->interim >= most_interim) {
     transfer->fault = "too many answers with a status 1xx";
   }
@@ -583,7 +586,8 @@ static size_t take_header(char *line, size_t one, size_t size, void *context) {
     return 0;
   }
   while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '\r')) size--;
-  if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
+  if (!transfer->is_in_head) {
+    transfer->is_in_head = true;
     take_status(transfer, line, size);
     return whole;
   }

@@ -94,9 +94,9 @@ typedef struct msgq_http_options {
  *            Proxies of the environment, .netrc and cookies are not used. libcurl does not repeat a
  *            request of which a part was sent.
  * Answer     The engine decides by the status and Retry-After, as with MSGQ_VERDICT_HTTP; a
- *            redirect is an unknown status and retried. Up to 99 answers with a status 1xx are
- *            skipped. The text has the status and 200 bytes of the answer. At most 1 MiB of an
- *            answer is read.
+ *            redirect is an unknown status and retried. Up to 99 answers with a status 1xx other
+ *            than 101 are skipped. The text has the status and 200 bytes of the answer. At most
+ *            1 MiB of an answer is read.
  * Proxy      To a server of https the proxy passes a connection on (CONNECT); it reads no request.
  *            To a server of http it forwards the request.
  * Failures   offline (uses up no retry): no connection, name not found, no route; the proxy answers
@@ -106,11 +106,11 @@ typedef struct msgq_http_options {
  *            retry, surely not sent: TLS or certificate (kind network); time-out before the first
  *            byte of the request was written (timeout).
  *            retry, perhaps arrived: a connection that breaks later (network); no answer in time
- *            (timeout); an answer that is not HTTP, that has an invalid Content-Length or two
- *            different ones, more than 99 answers with a status 1xx before it, a header line that
- *            is too long for libcurl (100 KiB), or more than 256 KiB of header lines, those of
- *            answers with a status 1xx included (server); one that is cut in its header, or in its
- *            body when its status would be final and is not 2xx (network).
+ *            (timeout); an answer that is not HTTP, that changes the protocol (101), that has an
+ *            invalid Content-Length or two different ones, more than 99 answers with a status 1xx
+ *            before it, a header line that is too long for libcurl (100 KiB), or more than 256 KiB
+ *            of header lines, those of answers with a status 1xx included (server); one that is cut
+ *            in its header, or in its body when its status would be final and is not 2xx (network).
  * Credentials
  *            An answer 401 is a fault of no message: the outcome is offline, with the text
  *            "HOST:PORT answered 401". The queue is held, no message uses up a retry or fails, and
