@@ -147,7 +147,7 @@ final class HTTPTransfer: @unchecked Sendable {
         guard let handle, route.proxy != nil else { return nil }
         guard address.isSecure else { return result.status == 407 ? 407 : nil }
         let status = ccurl_get_number(handle, CURLINFO_HTTP_CONNECTCODE)
-        return !result.isSent && status >= 300 ? status : nil
+        return !result.isSent && status > 0 && !(200..<300).contains(status) ? status : nil
     }
 
     // MARK: libcurl calls these. A result other than the number of bytes ends the transfer.

@@ -19,7 +19,7 @@ import Testing
         #expect(proxy.requests.first?.headers["host"] == "server.invalid:81")
     }
 
-    @Test(arguments: [407, 403, 502, 503, 301])
+    @Test(arguments: [407, 403, 502, 503, 301, 100])
     func B2_the_answer_of_a_proxy_to_CONNECT_is_not_that_of_the_server(status: Int) async throws {
         let proxy = try HostileServer { _ in .init(status, body: "no") }
         defer { proxy.stop() }

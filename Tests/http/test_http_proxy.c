@@ -58,6 +58,7 @@ TEST(B2_http_the_answer_of_a_proxy_is_not_that_of_the_server) {
   } cases[] = {
     { "ana:wrong@", "http", 407 },       { "ana:wrong@", "https", 407 },      { "status-403@", "https", 403 }, { "status-404@", "https", 404 },
     { "status-502:x@", "https", 502 },   { "status-503:x@", "https", 503 },   { "status-301:x@", "https", 301 },
+    { "status-100:x@", "https", 100 },
   };
   struct site site;
   site_begin(&site);

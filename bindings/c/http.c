@@ -837,7 +837,7 @@ static void judge(struct transfer *transfer, CURLcode code) {
   if (transfer->requests == 0) sent = 0;
   (void)curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_CONNECTCODE, &proxy_status);
 
-  if (has_proxy && sent == 0 && proxy_status >= 300) {
+  if (has_proxy && sent == 0 && proxy_status > 0 && proxy_status / 100 != 2) {
     set_refused_by_proxy(transfer, proxy_status);
   } else if (has_proxy && !is_secure && transfer->has_head && transfer->status == 407) {
     set_refused_by_proxy(transfer, transfer->status);

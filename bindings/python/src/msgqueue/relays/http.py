@@ -65,8 +65,9 @@ class Http(NotCopied):
     them that no request asked for. Any thread may call it; each call uses a connection of its own.
 
     Proxies of the environment are not used; `proxy` names one. A proxy that cannot be reached, one that answers 407,
-    and one that opens no connection to a server of https mean that nothing was sent: `Outcome.offline`. Of a server of
-    http, the other answers of a proxy cannot be told from those of the server, and count as these.
+    and one that answers CONNECT to a server of https with another status than 2xx mean that nothing was sent:
+    `Outcome.offline`. Of a server of http, the other answers of a proxy cannot be told from those of the server, and
+    count as these.
     """
 
     def __init__(
