@@ -766,8 +766,8 @@ typedef struct msgq_hand_over msgq_hand_over;
 /* One draft that was handed over. */
 typedef struct msgq_handed {
   uint32_t struct_size;
-  msgq_result result; /* OK: the queue has it, or had it. Otherwise it could not be kept: INVALID or
-                         TOO_LARGE, as msgq_take_over returned it */
+  msgq_result result; /* OK: the queue has a message of this id, or had one. Otherwise it could not
+                         be kept: INVALID or TOO_LARGE, as msgq_take_over returned it */
   const char *id;     /* of one that is not valid a line of at most 255 bytes, with control
                          characters escaped */
   uint64_t body_size;
@@ -800,8 +800,10 @@ void msgq_handed_over_free(msgq_hand_over *list);
  *                       is in the queue as `failed`, kind MSGQ_FAILURE_LOCAL, with the reason as
  *                       its text and with its whole body and metadata, but without invalid values
  *                       and replace_key; msgq_retry answers TOO_LARGE while it is over limit_body
- *   DUPLICATE           the queue has a message of this id, or remembers one, or it is that of a
- *                       draft before it; nothing was stored, and the row can be deleted
+ *   DUPLICATE           the queue has a message of this id (enqueued or recorded), or remembers
+ *                       one, or it is that of a draft before it. No message was stored, and the row
+ *                       can be deleted. The id is in the open hand-over from then on, so that
+ *                       another call answers OK
  *   INVALID, TOO_LARGE  it cannot be kept whole: an invalid id or conversation, metadata that are
  *                       not UTF-8, a body over 256 MiB or over limit_bytes or limit_file_bytes,
  *                       metadata over 16 MiB. It stands in the list of msgq_handed_over until

@@ -1,4 +1,6 @@
 /* F6: what an enqueue does when the queue is full: it refuses, or drops the oldest queued messages. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,6 +254,57 @@ TEST_LONG(F6_the_files_stay_below_their_limit) {
     scene_end(&scene);
   }
   REQUIRE_OK(msgq_set_log(NULL, NULL, NULL));
+}
+
+enum { callers = 20, large_body = 300000 };
+
+struct together {
+  struct scene scene;
+  atomic_int begun, accepted;
+  atomic_bool is_done;
+  int64_t most;
+};
+
+static void *put_large(void *context) {
+  struct together *together = context;
+  atomic_fetch_add(&together->begun, 1);
+  while (atomic_load(&together->begun) < callers) {}
+  if (put_body_of(&together->scene, NULL, large_body) == MSGQ_OK) atomic_fetch_add(&together->accepted, 1);
+  return NULL;
+}
+
+static void *watch_files(void *context) {
+  struct together *together = context;
+  while (!atomic_load(&together->is_done)) {
+    int64_t size = file_size(together->scene.path) + file_size(scene_file(&together->scene, "outbox.db-wal"));
+    if (size > together->most) together->most = size;
+  }
+  return NULL;
+}
+
+TEST_LONG(F6_calls_that_share_a_commit_keep_the_files_below_their_limit) {
+  struct together together = { .begun = 0 };
+  pthread_t threads[callers], watcher;
+  scene_begin(&together.scene);
+  together.scene.options.limit_file_bytes = 8000000;
+  for (int round = 0; round < 3; round++) {
+    scene_open(&together.scene);
+    atomic_store(&together.begun, 0);
+    atomic_store(&together.accepted, 0);
+    atomic_store(&together.is_done, false);
+    REQUIRE(pthread_create(&watcher, NULL, watch_files, &together) == 0);
+    for (int index = 0; index < callers; index++) REQUIRE(pthread_create(&threads[index], NULL, put_large, &together) == 0);
+    for (int index = 0; index < callers; index++) pthread_join(threads[index], NULL);
+    atomic_store(&together.is_done, true);
+    pthread_join(watcher, NULL);
+    /* As many as one after another. */
+    CHECK_NUMBER(callers, atomic_load(&together.accepted));
+    CHECK_NUMBER(callers, counts_of(&together.scene, NULL).queued);
+    REQUIRE_OK(msgq_clear(together.scene.queue, NULL));
+    scene_close(&together.scene);
+  }
+  if (!CHECK(together.most <= together.scene.options.limit_file_bytes)) fprintf(stderr, "  %lld bytes\n", (long long)together.most);
+  scene_end(&together.scene);
 }
 
 TEST_LONG(F6_a_full_file_refuses_received_messages_and_longer_bodies) {

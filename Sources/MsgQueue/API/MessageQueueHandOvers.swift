@@ -9,7 +9,7 @@ extension MessageQueue {
             public let bodySize: Int
             /// When it was handed over.
             public let at: Timestamp
-            /// Why it could not be kept: `.invalid` or `.tooLarge`; nil: the queue has it, or had it.
+            /// Why it could not be kept: `.invalid` or `.tooLarge`; nil: the queue has a message of this id, or had one.
             public let error: Error?
         }
 
@@ -54,7 +54,8 @@ extension MessageQueue {
     /// invalid, is stored as `failed`, kind ``FailureKind/local``, with its whole body and metadata.
     ///
     /// - Returns: For each draft nil, if the queue has it, or had it in the open hand-over. Otherwise an error. `.duplicate`: the queue has a
-    ///   message of this id, or remembers one, or it is that of a draft before it. `.invalid` and `.tooLarge`: it cannot be kept whole (an invalid
+    ///   message of this id (enqueued or recorded), or remembers one, or it is that of a draft before it; no message was stored, and the id is
+    ///   in the open hand-over from then on. `.invalid` and `.tooLarge`: it cannot be kept whole (an invalid
     ///   id or conversation, a body over 256 MiB, ``Options/limitBytes`` or ``Options/limitFileBytes``, metadata over 16 MiB); it stands in the
     ///   entries of ``HandOver`` until `handOverForget`.
     /// - Throws: `.conflict` (the value is not the latest of its source), `.full` (none is stored), `.invalid` (a draft without an id).

@@ -55,80 +55,91 @@ final class Insertion {
         }
     }
 
-    /// Runs the commands of several callers in one transaction.
+    /// Runs the commands of several callers, in one transaction unless the files have no room for all of them beside each other.
     private func run(_ collect: () -> [WriteGate.Command]) {
         var commands = collect()
-        guard context.phase == .open else {
-            for command in commands { command.result = .failure(context.closedError) }
-            return
-        }
-        insert(&commands, collect)
+        guard context.phase == .open else { return fail(commands[...], context.closedError) }
+        insert(&commands, mayYield: true, collect)
         // A single failed read of a page may not be damage: try again.
         var again = commands.filter { if case .failure(let error) = $0.result { error.code == .corrupt } else { false } }
-        guard !again.isEmpty else { return }
+        guard !again.isEmpty, context.phase == .open else { return }
         store.dropPageCache()
         insert(&again) { [] }
         for command in again { if case .failure(let error) = command.result { command.result = .failure(store.withoutReadError(error)) } }
     }
 
-    /// `others`: returns commands that have arrived meanwhile, which are added to `commands`.
-    private func insert(_ commands: inout [WriteGate.Command], _ others: () -> [WriteGate.Command]) {
-        // Commands that were refused after a part of them was written, and the transaction is repeated without them.
+    /// `others`: returns commands that have arrived meanwhile, which are added to `commands`. If `mayYield`, callers that wait for the lock run
+    /// between two transactions.
+    private func insert(_ commands: inout [WriteGate.Command], mayYield: Bool = false, _ others: () -> [WriteGate.Command]) {
+        // By position: commands that were refused after a part of them was written. The transaction is repeated without them.
         var refused: [Int: QueueError] = [:]
-        var isRepeated = true
-        while isRepeated {
-            let before = refused.count
-            insert(&commands, others, &refused)
-            isRepeated = refused.count > before
+        var done = 0
+        while done < commands.count {
+            done = insert(&commands, from: done, others, &refused)
+            guard mayYield, done < commands.count else { continue }
+            context.lock.yield()
+            guard context.phase == .open else { return fail(commands[done...], context.closedError) }
         }
     }
 
+    /// Runs the commands from a position on in one transaction, except those for which there is no room in it. Returns the position after the
+    /// last one that was run; `first` if the transaction must be repeated.
     private func insert(
-        _ commands: inout [WriteGate.Command], _ others: () -> [WriteGate.Command], _ refused: inout [Int: QueueError]
-    ) {
+        _ commands: inout [WriteGate.Command], from first: Int, _ others: () -> [WriteGate.Command], _ refused: inout [Int: QueueError]
+    ) -> Int {
         let refusedBefore = refused.count
         var changed = InsertionChanges()
+        var end = commands.count
         do throws(QueueError) {
             try context.checkWritable()
-            try reserveSpace(for: commands)
+            try reserveSpace(for: commands[first...])
             var isRepeated = false
             try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
+                end = commands.count
                 // After the disk was found full a checkpoint has made space, but the reserve for these messages is lost.
-                if isRepeated { try reserveSpace(for: commands) }
+                if isRepeated { try reserveSpace(for: commands[first...]) }
                 isRepeated = true
                 changed = InsertionChanges()
-                var done = 0
-                while true {
-                    try insert(commands[done...], &changed, &refused)
-                    done = commands.count
-                    let more = others()
-                    guard !more.isEmpty else { break }
-                    commands += more
-                    try reserveSpace(for: more)
+                var done = first
+                while done < end {
+                    done = try insert(commands[done..<end], &changed, &refused)
+                    guard done == end else { return end = done }
+                    commands += others()
+                    end = commands.count
+                    if done < end { try reserveSpace(for: commands[done...]) }
                 }
             }
         } catch {
-            if refused.count > refusedBefore { return }
+            if refused.count > refusedBefore { return first }
             // A refusal may rest on a message of this transaction, which is not stored.
-            for command in commands { command.result = .failure(error) }
-            return
+            fail(commands[first..<end], error)
+            return end
         }
-        report.make(changed, commands)
+        report.make(changed, commands[first..<end])
         foldIfDue()
+        return end
     }
 
-    private func reserveSpace(for commands: [WriteGate.Command]) throws(QueueError) {
+    private func fail(_ commands: ArraySlice<WriteGate.Command>, _ error: QueueError) {
+        for command in commands { command.result = .failure(error) }
+    }
+
+    private func reserveSpace(for commands: ArraySlice<WriteGate.Command>) throws(QueueError) {
         try store.log.reserveSpace(for: commands.reduce(0) { $0.addingClamped($1.drafts.needs.space) })
     }
 
-    /// Inserts the drafts of the commands, in the open transaction. `refused` is by the position of the command.
+    /// Inserts the drafts of the commands, in the open transaction. Returns the position after the last command that was run. One for which
+    /// the files have no room beside those before it gets a transaction of its own, before which the log may become shorter.
     private func insert(
         _ commands: ArraySlice<WriteGate.Command>, _ changed: inout InsertionChanges, _ refused: inout [Int: QueueError]
-    ) throws(QueueError) {
+    ) throws(QueueError) -> Int {
         let now = maintenance.clock.observe()
         if commands.reduce(0, { $0 + $1.drafts.count }) >= MessageInsertion.bulkThreshold { try store.insertion.beginBulk() }
+        var done = commands.startIndex
         for (index, command) in zip(commands.indices, commands) {
+            let mayWait = changed.space > 0 && context.options.limitFileBytes > 0
             command.now = now
+            done = index + 1
             if let error = refused[index] {
                 command.result = .failure(error)
                 continue
@@ -137,14 +148,22 @@ final class Insertion {
             do throws(QueueError) {
                 // A message that is stored is reported also by a full queue.
                 if command.addition == nil { try command.drafts.checkDuplicates(in: store, since: context.rememberedSince) }
-                victims = try room.victims(for: command.drafts)
+                victims = try room.victims(for: command.drafts, beside: changed.space)
             } catch {
+                if mayWait, error.code == .full {
+                    done = index
+                    break
+                }
                 // Rejected before anything of it was written; the other commands continue.
                 guard [.duplicate, .full].contains(error.code) else { throw error }
                 command.result = .failure(error)
                 continue
             }
             if let victims {
+                if mayWait {
+                    done = index
+                    break
+                }
                 do throws(QueueError) {
                     let by = changed.inserted
                     changed.removed += try room.drop(victims).map { InsertionChanges.Removed(row: $0, by: by, isDropped: true) }
@@ -166,8 +185,10 @@ final class Insertion {
             }
             try command.addition?.write()
             command.result = .success(batch)
+            changed.space = changed.space.addingClamped(command.drafts.needs.space)
         }
         try store.insertion.endBulk()
+        return done
     }
 
     /// Stores one draft. Returns the sequence number of the queued message of its key whose place it took; nil: it was added.

@@ -10,6 +10,8 @@ struct InsertionChanges {
     }
 
     var inserted = 0
+    /// What the new messages need, in bytes (`DiskSpace.needed`).
+    var space: Int64 = 0
     var removed: [Removed] = []
 }
 
@@ -28,7 +30,7 @@ struct InsertionReport {
     }
 
     /// Reports the messages of the commands, which are committed.
-    func make(_ changed: InsertionChanges, _ commands: [WriteGate.Command]) {
+    func make(_ changed: InsertionChanges, _ commands: ArraySlice<WriteGate.Command>) {
         guard changed.inserted > 0, let now = commands.last?.now else { return }
         let batches = commands.compactMap { command in (try? command.result.get()).map { ($0, command.now) } }
         let dropped = changed.removed.filter(\.isDropped)

@@ -11,6 +11,8 @@ struct RoomMaker {
     struct Victims {
         fileprivate var rows: [Row] = []
         fileprivate let need: RoomRule.Room
+        /// Bytes that the transaction writes besides.
+        fileprivate let beside: Int64
         /// Messages that the new ones replace.
         fileprivate let replaced: Set<Int64>
     }
@@ -37,16 +39,17 @@ struct RoomMaker {
 
     // MARK: Limits
 
-    /// Returns the messages to drop for the drafts; nil: they fit. Throws `full` if they do not; nothing is written yet.
-    func victims(for drafts: DraftBatch) throws(QueueError) -> Victims? {
+    /// Returns the messages to drop for the drafts; nil: they fit. Throws `full` if they do not; nothing of them is written yet. `beside`:
+    /// bytes that earlier messages of the transaction need.
+    func victims(for drafts: DraftBatch, beside: Int64) throws(QueueError) -> Victims? {
         guard options.limitMessages > 0 || options.limitBytes > 0 || options.limitFileBytes > 0 else { return nil }
         let (need, replaced) = try need(of: drafts)
         let held = writes.heldSequences.union(replaced)
-        let file = try fileUse(need)
+        let file = try fileUse(need, beside)
         let decision = try RoomRule.decide(need, in: store.counts.totals, held: Int64(held.count), file: file, options)
         guard case .drop(let excess) = decision else { return nil }
         if store.insertion.bulk != nil { try store.insertion.settleBulk(from: Int64.max) }
-        var (victims, left) = (Victims(need: need, replaced: replaced), excess)
+        var (victims, left) = (Victims(need: need, beside: beside, replaced: replaced), excess)
         try forEachOldest(except: held) { row throws(QueueError) in
             guard !left.isDropped else { return false }
             left.drop(bytes: row.bodySize)
@@ -62,7 +65,7 @@ struct RoomMaker {
         var dropped = victims.rows
         for row in dropped { try store.messages.removeQueued(row) }
         guard options.limitFileBytes > 0 else { return dropped }
-        var excess = try fileUse(victims.need) + victims.need.file - options.limitFileBytes
+        var excess = try fileUse(victims.need, victims.beside) + victims.need.file - options.limitFileBytes
         // Pages are freed only when they are empty. When much more was dropped than is needed, the rest would be dropped in vain.
         let most = excess.addingClamped(excess) + Self.dropSlack
         var freed: Int64 = 0
@@ -71,11 +74,11 @@ struct RoomMaker {
             try store.messages.removeQueued(row)
             freed += row.bodySize + Self.leastSpace
             dropped.append(row)
-            excess = try fileUse(victims.need) + victims.need.file - options.limitFileBytes
+            excess = try fileUse(victims.need, victims.beside) + victims.need.file - options.limitFileBytes
             return true
         }
         guard excess <= 0 else {
-            let use = try fileUse(victims.need)
+            let use = try fileUse(victims.need, victims.beside)
             throw RoomRule.full(victims.need, in: store.counts.totals, file: use, options)
         }
         return dropped
@@ -91,11 +94,11 @@ struct RoomMaker {
         var strict = options
         strict.onFull = .refuse
         let need = RoomRule.Room(file: bytes)
-        _ = try RoomRule.decide(need, in: store.counts.totals, held: 0, file: try fileUse(need), strict)
+        _ = try RoomRule.decide(need, in: store.counts.totals, held: 0, file: try fileUse(need, 0), strict)
     }
 
-    private func fileUse(_ need: RoomRule.Room) throws(QueueError) -> Int64 {
-        options.limitFileBytes > 0 ? try store.space.use(adding: need.file) : 0
+    private func fileUse(_ need: RoomRule.Room, _ beside: Int64) throws(QueueError) -> Int64 {
+        options.limitFileBytes > 0 ? try store.space.use(adding: need.file.addingClamped(beside)) : 0
     }
 
     /// Returns what the drafts need, without the messages that they replace.

@@ -74,10 +74,11 @@ class HandOvers:
 
         Returns:
             What became of each. OK: the queue has it, or its id is in the open hand-over already. DUPLICATE: the queue
-            has a message of this id, or remembers one, or it is that of a draft before it. INVALID, TOO_LARGE: it
-            cannot be kept whole (an invalid id or conversation, a body over 256 MiB or over `limit_bytes` or
-            `limit_file_bytes`, metadata over 16 MiB); it stands in the list of `handed_over` until
-            `hand_over_forget`. Keep its row, and mark it, so that it is not read again.
+            has a message of this id (enqueued or recorded), or remembers one, or it is that of a draft before it. No
+            message was stored; the id is in the open hand-over from then on. INVALID, TOO_LARGE: it cannot be kept
+            whole (an invalid id or conversation, a body over 256 MiB or over `limit_bytes` or `limit_file_bytes`,
+            metadata over 16 MiB); it stands in the list of `handed_over` until `hand_over_forget`. Keep its row, and
+            mark it, so that it is not read again.
 
         Raises:
             ConflictError: Another call of `handed_over` for the source came later. Begin again with that.

@@ -285,7 +285,7 @@ class Handed(Value):
     id: str
     """One that is not valid is on one line, at most 255 bytes long, with control characters escaped."""
     result: Result
-    """OK: the queue has it, or had it. INVALID, TOO_LARGE: it could not be kept."""
+    """OK: the queue has a message of this id, or had one. INVALID, TOO_LARGE: it could not be kept."""
     body_size: int
     at: datetime
     """When it was handed over."""
