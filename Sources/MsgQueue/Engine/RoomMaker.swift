@@ -11,8 +11,6 @@ struct RoomMaker {
     struct Victims {
         fileprivate var rows: [Row] = []
         fileprivate let need: RoomRule.Room
-        /// Bytes that the transaction writes besides.
-        fileprivate let beside: Int64
         /// Messages that the new ones replace.
         fileprivate let replaced: Set<Int64>
     }
@@ -45,11 +43,11 @@ struct RoomMaker {
         guard options.limitMessages > 0 || options.limitBytes > 0 || options.limitFileBytes > 0 else { return nil }
         let (need, replaced) = try need(of: drafts)
         let held = writes.heldSequences.union(replaced)
-        let file = try fileUse(need, beside)
+        let file = try fileUse(need, beside: beside)
         let decision = try RoomRule.decide(need, in: store.counts.totals, held: Int64(held.count), file: file, options)
         guard case .drop(let excess) = decision else { return nil }
         if store.insertion.bulk != nil { try store.insertion.settleBulk(from: Int64.max) }
-        var (victims, left) = (Victims(need: need, beside: beside, replaced: replaced), excess)
+        var (victims, left) = (Victims(need: need, replaced: replaced), excess)
         try forEachOldest(except: held) { row throws(QueueError) in
             guard !left.isDropped else { return false }
             left.drop(bytes: row.bodySize)
@@ -60,12 +58,13 @@ struct RoomMaker {
         return victims
     }
 
-    /// Drops the messages, and more while the files are too large. Throws `full` if that does not help; the caller rolls back.
+    /// Drops the messages, and more while the files are too large; if these are limited, nothing else was written by the transaction. Throws
+    /// `full` if that does not help; the caller rolls back.
     func drop(_ victims: Victims) throws(QueueError) -> [Row] {
         var dropped = victims.rows
         for row in dropped { try store.messages.removeQueued(row) }
         guard options.limitFileBytes > 0 else { return dropped }
-        var excess = try fileUse(victims.need, victims.beside) + victims.need.file - options.limitFileBytes
+        var excess = try fileUse(victims.need) + victims.need.file - options.limitFileBytes
         // Pages are freed only when they are empty. When much more was dropped than is needed, the rest would be dropped in vain.
         let most = excess.addingClamped(excess) + Self.dropSlack
         var freed: Int64 = 0
@@ -74,11 +73,11 @@ struct RoomMaker {
             try store.messages.removeQueued(row)
             freed += row.bodySize + Self.leastSpace
             dropped.append(row)
-            excess = try fileUse(victims.need, victims.beside) + victims.need.file - options.limitFileBytes
+            excess = try fileUse(victims.need) + victims.need.file - options.limitFileBytes
             return true
         }
         guard excess <= 0 else {
-            let use = try fileUse(victims.need, victims.beside)
+            let use = try fileUse(victims.need)
             throw RoomRule.full(victims.need, in: store.counts.totals, file: use, options)
         }
         return dropped
@@ -94,10 +93,10 @@ struct RoomMaker {
         var strict = options
         strict.onFull = .refuse
         let need = RoomRule.Room(file: bytes)
-        _ = try RoomRule.decide(need, in: store.counts.totals, held: 0, file: try fileUse(need, 0), strict)
+        _ = try RoomRule.decide(need, in: store.counts.totals, held: 0, file: try fileUse(need), strict)
     }
 
-    private func fileUse(_ need: RoomRule.Room, _ beside: Int64) throws(QueueError) -> Int64 {
+    private func fileUse(_ need: RoomRule.Room, beside: Int64 = 0) throws(QueueError) -> Int64 {
         options.limitFileBytes > 0 ? try store.space.use(adding: need.file.addingClamped(beside)) : 0
     }
 
