@@ -12,9 +12,6 @@ final class WriteGate: @unchecked Sendable {
         var result: Result<StoredBatch, QueueError> = .failure(QueueError(.internal, "the command was not run"))
 
         init(_ drafts: DraftBatch, _ addition: StoredBatch.Addition? = nil) { (self.drafts, self.addition) = (drafts, addition) }
-
-        /// Whether it takes so long that those which wait for another commit must not wait for it, too.
-        var isLarge: Bool { drafts.count >= MessageInsertion.bulkThreshold || drafts.needs.space > 1 << 18 }
     }
 
     /// The commands of one thread.
@@ -25,6 +22,12 @@ final class WriteGate: @unchecked Sendable {
         var woken: Semaphore?
 
         init(_ commands: [Command]) { self.commands = commands }
+
+        /// Whether its messages take so long that calls which wait for an earlier commit must not wait for them, too.
+        var isLarge: Bool {
+            commands.reduce(0) { $0 + $1.drafts.count } >= MessageInsertion.bulkThreshold
+                || commands.reduce(0) { $0.addingClamped($1.drafts.needs.space) } > 256 << 10
+        }
     }
 
     private let mutex = Mutex()
@@ -94,7 +97,7 @@ final class WriteGate: @unchecked Sendable {
                 }
             }
             guard !waiting.isEmpty else { return [] }
-            let joining = round.submissions.isEmpty ? waiting[...] : waiting.prefix { !$0.commands.contains(where: \.isLarge) }
+            let joining = round.submissions.isEmpty ? waiting[...] : waiting.prefix { !$0.isLarge }
             waiting.removeFirst(joining.count)
             round.submissions += joining
             return joining.flatMap(\.commands)

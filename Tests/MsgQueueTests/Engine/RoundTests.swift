@@ -51,21 +51,23 @@ import Testing
         #expect(found.all == [[1], [2]])
     }
 
-    /// A batch that arrives while another call writes waits for its own commit, and so do those behind it.
-    @Test func F9_no_call_waits_for_a_batch_that_arrives_later() async throws {
+    /// A batch that arrives while another call writes waits for its own commit, and so do those behind it; also one that is many calls.
+    @Test(arguments: [[MessageInsertion.bulkThreshold], Array(repeating: 1, count: MessageInsertion.bulkThreshold)])
+    func F9_no_call_waits_for_a_batch_that_arrives_later(batch: [Int]) async throws {
         let gate = WriteGate()
         let found = Found()
         var others: [Task<Void, any Error>] = []
         gate.submit([Self.command(drafts: 1)]) { collect in
             found.append(collect())
-            for (place, size) in [2, MessageInsertion.bulkThreshold, 3].enumerated() {
-                others.append(Task { try await onThread { gate.submit([Self.command(drafts: size)]) { found.append($0()) } } })
-                while gate.waitingCommands == place { usleep(1_000) }
+            for sizes in [[2], batch, [3]] {
+                let before = gate.waitingCommands
+                others.append(Task { try await onThread { gate.submit(sizes.map(Self.command(drafts:))) { found.append($0()) } } })
+                while gate.waitingCommands == before { usleep(1_000) }
             }
             while case let more = collect(), !more.isEmpty { found.append(more) }
         }
         for other in others { try await other.value }
-        #expect(found.all == [[1], [2], [MessageInsertion.bulkThreshold, 3]])
+        #expect(found.all == [[1], [2], batch + [3]])
     }
 
     private static func command(drafts count: Int) -> WriteGate.Command { WriteGate.Command(DraftBatch(count: count) { _ in [] }) }
