@@ -37,6 +37,7 @@ struct ControlCalls: Sendable {
         case .pause(let conversation): try engine.pause(conversation)
         case .resume(let conversation): try engine.resume(conversation)
         case .enqueue(let draft): return ["message": JSONValue(try enqueue([draft]).first)]
+        case .enqueueBatch(let drafts): return ["messages": .array(try enqueue(drafts).map { .string($0) })]
         case .record(let draft):
             let id = try draft.body.withBytes { body throws(QueueError) in
                 try engine.record(draft.borrowed(body), sender: draft.sender ?? "")

@@ -37,6 +37,7 @@ package indirect enum ControlCall: Sendable, Equatable {
     case backup(path: String)
     case check
     case enqueue(ControlDraft)
+    case enqueueBatch([ControlDraft])
     /// Its draft has a sender.
     case record(ControlDraft)
     case recordBatch([ControlDraft])

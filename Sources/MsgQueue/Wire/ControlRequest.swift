@@ -116,6 +116,7 @@ package struct ControlRequest: Sendable {
         case "backup": return .backup(path: fields.text("path") ?? "")
         case "check": return .check
         case "enqueue": return .enqueue(try draft(fields))
+        case "enqueue_batch": return .enqueueBatch(try drafts(fields.request["drafts"]?.array ?? []))
         case "record": return .record(try draft(fields))
         case "record_batch": return .recordBatch(try drafts(fields.request["drafts"]?.array ?? []))
         case "mark": return .mark(fields.message, as: fields.receipt)

@@ -73,15 +73,8 @@ package struct ControlRule: Sendable {
         ControlRule(call: "delete_conversation", fields: [Field(name: "conversation", kind: .text, isRequired: true)]),
         ControlRule(call: "pause", fields: [conversation]), ControlRule(call: "resume", fields: [conversation]),
         ControlRule(call: "backup", fields: [Field(name: "path", kind: .text, isRequired: true)]), ControlRule(call: "check", fields: []),
-        ControlRule(
-            call: "enqueue",
-            fields: [Field(name: "message", kind: .text), conversation] + body + [
-                metadata, Field(name: "not_before_ms", kind: .integer(0...Int64.max)),
-                Field(name: "delay_ms", kind: .integer(0...Int64.max)), Field(name: "expires_at_ms", kind: .integer(0...Int64.max)),
-                Field(name: "expiry_ms", kind: .integer(0...Int64.max)),
-                Field(name: "unmetered_only", kind: .boolean), Field(name: "replace_key", kind: .text),
-                Field(name: "priority", kind: .integer(-100...100)), time,
-            ]),
+        ControlRule(call: "enqueue", fields: draft),
+        ControlRule(call: "enqueue_batch", fields: [Field(name: "drafts", kind: .objects(draft), isRequired: true)]),
         ControlRule(call: "record", fields: [Field(name: "sender", kind: .text, isRequired: true)] + recorded),
         ControlRule(
             call: "record_batch",
@@ -113,6 +106,13 @@ package struct ControlRule: Sendable {
     ]
     /// Exactly one of the two.
     private static let body = [Field(name: "body", kind: .text), Field(name: "body_base64", kind: .text)]
+    private static let draft =
+        [Field(name: "message", kind: .text), conversation, metadata, time] + body + [
+            Field(name: "not_before_ms", kind: .integer(0...Int64.max)), Field(name: "delay_ms", kind: .integer(0...Int64.max)),
+            Field(name: "expires_at_ms", kind: .integer(0...Int64.max)), Field(name: "expiry_ms", kind: .integer(0...Int64.max)),
+            Field(name: "unmetered_only", kind: .boolean), Field(name: "replace_key", kind: .text),
+            Field(name: "priority", kind: .integer(-100...100)),
+        ]
     private static let recorded = [Field(name: "message", kind: .text), conversation, Field(name: "metadata", kind: .texts), time] + body
     private static let receipt = Field(name: "status", kind: .word(["delivered", "read"]), isRequired: true)
 

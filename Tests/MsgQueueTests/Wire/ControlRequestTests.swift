@@ -88,6 +88,10 @@ import Testing
             ),
             (#""enqueue","body":"","delay_ms":5"#, .enqueue(ControlDraft(delay: 5))),
             (
+                #""enqueue_batch","drafts":[{"message":"m","body":"x","priority":7},{"conversation":"a","body":"","delay_ms":5}]"#,
+                .enqueueBatch([ControlDraft(id: "m", body: [0x78], priority: 7), ControlDraft(conversation: "a", delay: 5)])
+            ),
+            (
                 #""record","message":"m","conversation":"a","sender":"Ana","body":"x""#,
                 .record(ControlDraft(id: "m", conversation: "a", body: [0x78], sender: "Ana"))
             ),
@@ -138,6 +142,11 @@ import Testing
                 "record_batch: time_ms must be an integer, in element 0 of drafts"
             ),
             (#""record_batch","drafts":[{"body":""},{}]"#, "draft 1: body or body_base64 is missing"),
+            (#""enqueue_batch","drafts":[]"#, "enqueue_batch: drafts must be an array of 1 to 1000 elements"),
+            (
+                #""enqueue_batch","drafts":[{"body":""},{"body":"","sender":"Ana"}]"#,
+                "enqueue_batch: unknown field sender, in element 1 of drafts"
+            ),
             (#""enqueue","body":"a","metadata":{"k":1}"#, "enqueue: metadata must be an object whose values are strings"),
             (#""enqueue""#, "body or body_base64 is missing"),
             (#""enqueue","body":"","body_base64":"""#, "body and body_base64 must not both be given"),

@@ -137,6 +137,35 @@ def test_I4_a_line_over_the_limit_of_the_owner_ends_no_import(tmp_path: Path) ->
         assert [message.id for message in queue.list()] == ["a", "d"]
 
 
+def test_I4_nothing_behind_a_message_without_room_is_imported(tmp_path: Path) -> None:
+    path = tmp_path / "target.db"
+    sizes = {"a": 500, "b": 700, "c": 100, "d": 100}
+    lines = b"".join(line(id=id, body="x" * size) for id, size in sizes.items())
+    options: dict[str, Any] = {"mode": Mode.MANUAL, "direct": False, "limit_bytes": 1000}
+    with MessageQueue(path, **options, transport=lambda _: Outcome.sent()) as queue:
+        queue.start_control()
+        done = msgq("import", path, "-", "--json", input=lines, fails=1)
+        assert "the queue is full" in done.errors
+        assert "until then: 1 new" in done.errors
+        assert [message.id for message in queue.list()] == ["a"]
+        queue.drain()
+        # Repeated, it goes on with the message that had no room.
+        done = msgq("import", path, "-", "--json", input=lines)
+        assert done.rows == [{"new": 3, "known": 1, "skipped": 0, "wrong": 0, "blank": 0}]
+        assert [message.id for message in queue.list()] == ["b", "c", "d"]
+
+
+def test_I4_a_repeated_import_marks_what_an_interrupted_one_left_unread(tmp_path: Path) -> None:
+    path = tmp_path / "target.db"
+    with MessageQueue(path, mode=Mode.MANUAL) as queue:
+        for id in ("a", "b"):
+            queue.record("x", sender="bob", id=id)
+    lines = received("a", status="read") + received("b")
+    done = msgq("import", path, "-", "--json", input=lines)
+    assert done.rows == [{"new": 0, "known": 2, "skipped": 0, "wrong": 0, "blank": 0}]
+    assert statuses(path) == {"a": "read", "b": "delivered"}
+
+
 def received(id: str, **changes: Any) -> bytes:
     return line(**{"id": id, "status": "delivered", "sender": "bob", **changes})
 

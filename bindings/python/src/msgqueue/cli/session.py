@@ -45,10 +45,6 @@ class Session:
         """Performs a call of the protocol."""
         return self._client.call(name, **fields)
 
-    def batch(self, name: str, requests: list[dict[str, object]]) -> list[dict[str, Any] | Exception]:
-        """Performs calls of one name together. Returns the result or the error of each."""
-        return list(self._client.batch(name, requests))
-
     @property
     def socket(self) -> str:
         """The path of the socket."""

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from .. import control
-from ..errors import DuplicateError, Error, InvalidError, NotFoundError, TooLargeError
+from ..errors import DuplicateError, FullError, InvalidError, NotFoundError, TooLargeError
 from . import exits, tables, viewing
 from .session import Session, Way, connected, create, introduction, require_store
 from .terminal import Progress, note
 
-# Requests that are written together; and the size from which one is written alone, because it may end the connection.
+# Lines that are stored in one transaction, at most, and their bytes. The owner reads a request of 64 KiB, whatever its limits; a text of
+# one line can be three times as long in a request.
 _BATCH = 64
+_BATCH_BYTES = 16 << 10
+# The size from which a line is written alone, because it may end the connection.
 _ALONE = 8 << 10
 # Bytes of the longest line that is read: more than the largest body in base64 and the largest metadata, escaped, need.
 LONGEST_LINE = 512 << 20
@@ -144,6 +147,7 @@ class Import:
         # Each with its number; a wrong one with what is wrong, to be reported in the order of the lines.
         self._waiting: list[tuple[int, dict[str, object] | InvalidError]] = []
         self._waits_since = 0.0
+        self._waiting_bytes = 0
         # When the store was opened, or lines were written, by the monotonic clock.
         self._used_at = 0.0
         # The conversation and the title of lines that are not accepted yet, by their number.
@@ -255,54 +259,72 @@ class Import:
                 self._flush()
                 self._alone(number, _draft(message))
             else:
-                self._wait(number, _draft(message))
+                self._wait(number, _draft(message), len(line))
         except InvalidError as problem:
             # A received message with a wrong field, or a line that is none.
             if self._waiting:
-                self._wait(number, problem)
+                self._wait(number, problem, 0)
             else:
                 self._refuse(number, problem)
 
-    def _wait(self, number: int, line: dict[str, object] | InvalidError) -> None:
+    def _wait(self, number: int, line: dict[str, object] | InvalidError, size: int) -> None:
+        if self._waiting_bytes + size > _BATCH_BYTES:
+            self._flush()
         if not self._waiting:
             self._waits_since = time.monotonic()
         self._waiting.append((number, line))
+        self._waiting_bytes += size
         if len(self._waiting) == _BATCH:
             self._flush()
 
     def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
-        answers = iter(self._session.batch("enqueue", [line for _, line in waiting if isinstance(line, dict)]))
+        """Writes the lines that wait. A line that has no room ends the import, and none behind it is stored."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        are_stored = self._stores([line for _, line in waiting if isinstance(line, dict)])
         for number, line in waiting:
-            self._count(number, line if isinstance(line, Exception) else next(answers))
+            if isinstance(line, InvalidError):
+                self._refuse(number, line)
+            elif are_stored:
+                self.new += 1
+                self._accept(number)
+            else:
+                self._alone(number, line)
+
+    def _stores(self, drafts: list[dict[str, object]]) -> bool:
+        """Stores the drafts in one transaction. Returns false if one of them was refused, and none was stored."""
+        if not drafts:
+            return False
+        try:
+            self._session.call("enqueue_batch", drafts=drafts)
+        except (DuplicateError, InvalidError, TooLargeError, FullError):
+            return False
+        return True
 
     def _alone(self, number: int, draft: dict[str, object]) -> None:
         try:
-            self._count(number, self._session.call("enqueue", **draft))
+            self._session.call("enqueue", **draft)
+        except DuplicateError:
+            self.known += 1
+        except InvalidError as problem:
+            self._refuse(number, problem)
+            return
         except TooLargeError as problem:
             # A line that is longer than the owner reads ends the connection.
             self._refuse(number, problem)
             self._session.reconnect()
-        except Error as problem:
-            self._count(number, problem)
-
-    def _count(self, number: int, answer: dict[str, Any] | Exception) -> None:
-        if isinstance(answer, DuplicateError):
-            self.known += 1
-        elif isinstance(answer, (InvalidError, TooLargeError)):
-            self._refuse(number, answer)
-        elif isinstance(answer, Exception):
-            raise answer
+            return
         else:
             self.new += 1
         self._accept(number)
 
     def _record(self, number: int, message: dict[str, Any]) -> None:
         fields = {name: message.get(name) for name in ("conversation", "sender", "metadata")}
+        is_read = message["status"] == "read" or bool(message.get("read_ms"))
         try:
-            self._session.call("get", message=message["id"])
+            known = self._session.call("get", message=message["id"])
+            # An import that was interrupted may have recorded it only.
+            if is_read and known.get("sender") is not None and known["status"] == "delivered":
+                self._session.call("mark", message=message["id"], status="read")
             self.known += 1
             return
         except NotFoundError:
@@ -312,7 +334,7 @@ class Import:
             fields["time_ms"] = time
         try:
             self._session.call("record", message=message["id"], **fields, **control.body_fields(_body(message)))
-            if message["status"] == "read" or message.get("read_ms"):
+            if is_read:
                 self._session.call("mark", message=message["id"], status="read")
             else:
                 self._session.call("get", message=message["id"])
