@@ -96,7 +96,8 @@ final class HTTPTransfer: @unchecked Sendable {
         if let certificate = route.certificate {
             set(ccurl_set_text(handle, CURLOPT_SSLCERT, certificate.path))
             if let path = certificate.keyPath { set(ccurl_set_text(handle, CURLOPT_SSLKEY, path)) }
-            if let password = certificate.password { set(ccurl_set_text(handle, CURLOPT_KEYPASSWD, password)) }
+            // Without a password OpenSSL would ask for it on the terminal.
+            set(ccurl_set_text(handle, CURLOPT_KEYPASSWD, certificate.password ?? ""))
         }
         ccurl_set_quick_exit(handle)
         set(ccurl_set_pointer(handle, CURLOPT_ERRORBUFFER, errorText.baseAddress))

@@ -83,4 +83,31 @@ import Testing
         #expect((result.summary, result.stop, result.retriesUsed) == ("queued", .offline, 0))
         #expect(server.requests.isEmpty)
     }
+
+    @Test func B2_nobody_is_asked_for_the_password_of_a_key() async throws {
+        let directory = try Directory()
+        let (path, key) = ("\(directory.path)/certificate.pem", "\(directory.path)/key.pem")
+        let openssl = Process()
+        openssl.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+        openssl.arguments = ["req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:x", "-subj", "/CN=client", "-keyout", key, "-out", path]
+        openssl.standardError = FileHandle.nullDevice
+        try openssl.run()
+        openssl.waitUntilExit()
+        #expect(openssl.terminationStatus == 0)
+        let server = try HostileServer { _ in .init(200) }
+        defer { server.stop() }
+        let (input, typed) = (dup(STDIN_FILENO), Pipe())
+        try typed.fileHandleForWriting.write(contentsOf: Data("x\n".utf8))
+        #expect(dup2(typed.fileHandleForReading.fileDescriptor, STDIN_FILENO) == STDIN_FILENO)
+        defer {
+            dup2(input, STDIN_FILENO)
+            close(input)
+        }
+        let http = try HTTPTransport(url: "https://127.0.0.1:\(server.port)/", certificate: .init(path: path, keyPath: key))
+        let result = try await ending(of: http)
+        #expect(result.isOffline, "\(result.text)")
+        // What was typed has not been read.
+        try typed.fileHandleForWriting.close()
+        #expect(typed.fileHandleForReading.readDataToEndOfFile() == Data("x\n".utf8))
+    }
 }

@@ -973,7 +973,9 @@ static CURL *new_easy(struct client *client) {
     if (client->ca_file != NULL) is_set = is_set && SET(CAINFO, client->ca_file);
     if (client->certificate_file != NULL) is_set = is_set && SET(SSLCERT, client->certificate_file);
     if (client->key_file != NULL) is_set = is_set && SET(SSLKEY, client->key_file);
-    if (client->key_password != NULL) is_set = is_set && SET(KEYPASSWD, client->key_password);
+    /* Without a password OpenSSL would ask for it on the terminal. */
+    const char *password = client->key_password != NULL ? client->key_password : "";
+    if (client->certificate_file != NULL) is_set = is_set && SET(KEYPASSWD, password);
   }
   if (is_set) return easy;
   curl_easy_cleanup(easy);
