@@ -70,6 +70,8 @@ WRONG_VALUES: list[tuple[str, Callable[[Any], object]]] = [
     ("delay NaN", lambda queue: queue.enqueue("x", delay=math.nan)),
     ("negative expiry", lambda queue: queue.enqueue("x", expiry=timedelta(microseconds=-1))),
     ("expiry over 10 years", lambda queue: queue.enqueue("x", expiry=timedelta(days=3654))),
+    ("the longest delay", lambda queue: queue.enqueue("x", delay=timedelta.max)),
+    ("the longest expiry", lambda queue: queue.enqueue("x", expiry=timedelta.max)),
     ("delay over 10 years", lambda queue: queue.enqueue_bodies(["x"], delay=timedelta(days=3654))),
     ("delay after the expiry", lambda queue: queue.enqueue("x", delay=3600, expires_at=time.time() + 60)),
     ("time of bodies", lambda queue: queue.enqueue_bodies(["x"], not_before=-1)),

@@ -233,7 +233,7 @@ def _of_timedelta(name: str, value: timedelta) -> int:
     """Converts a duration to milliseconds, rounded up, so that what waits for it never starts early."""
     if value < timedelta(0):
         raise InvalidError(f"{name} must not be negative, got {value}")
-    return -(-value // _MILLISECOND)
+    return value // _MILLISECOND + bool(value % _MILLISECOND)
 
 
 def _seconds(name: str, value: object) -> object:
