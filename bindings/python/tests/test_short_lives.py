@@ -79,3 +79,62 @@ def test_F12_a_value_can_be_unpickled_in_a_new_process() -> None:
     assert run(program, made) == "True"
     program = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])))"
     assert run(program, made).startswith("Draft(body='hello'")
+
+
+def test_F12_an_interrupted_first_use_leaves_no_broken_class() -> None:
+    program = """
+import dataclasses, sys
+from msgqueue._values import Value, dataclass, field
+
+def run(places, action):
+    '''Makes a class, and at this place of its making does the action. Returns whether the place was reached.'''
+    @dataclass(frozen=True)
+    class Example(Value):
+        '''Documented, as all values are.'''
+        number: int
+        text: str = "x"
+        items: list = field(default_factory=list)
+
+    left = places
+    def each(frame, event, argument):
+        nonlocal left
+        if event == "line" and frame.f_code.co_filename.endswith(("_values.py", "dataclasses.py")):
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                action(Example)
+        return each
+
+    sys.settrace(each)
+    try:
+        Example(1)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    for _ in range(2):
+        assert Example(1) == Example(number=1) != Example(1, "y")
+        assert repr(Example(2)).endswith("Example(number=2, text='x', items=[])"), repr(Example(2))
+        assert hash(dataclasses.replace(Example(1), items=())) == hash(Example(1, items=()))
+        assert dataclasses.asdict(Example(1)) == {"number": 1, "text": "x", "items": []}
+        try:
+            Example(1).number = 2
+        except dataclasses.FrozenInstanceError:
+            pass
+        else:
+            raise AssertionError("not frozen")
+    return left <= 0
+
+def interrupt(kind):
+    raise KeyboardInterrupt
+
+def handle(kind):
+    assert kind(1) == kind(1)
+
+for action in (interrupt, handle):
+    places = 1
+    while run(places, action):
+        places += 1
+    print(places > 300)
+"""
+    assert run(program) == "True\nTrue"

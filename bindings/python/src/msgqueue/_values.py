@@ -22,6 +22,9 @@ else:
     # does not exist there.
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
+    # What `dataclasses` adds to a class.
+    _GENERATED = {f"__{name}__" for name in ("init", "repr", "eq", "hash", "setattr", "delattr", "replace", "match_args")}
+
     class field:  # noqa: N801 - the name in `dataclasses`
         """The arguments of `dataclasses.field`."""
 
@@ -33,6 +36,7 @@ else:
 
         def keep(cls: type) -> type:
             cls._pending = arguments
+            cls._given = dict(vars(cls))
             return cls
 
         return keep
@@ -42,16 +46,31 @@ else:
         return [kind for kind in reversed(cls.__mro__) if kind.__dict__.get("_pending") is not None]
 
     def _complete(cls: type) -> Any:  # noqa: ANN401 - the class
-        """Makes the data class, if no other thread has done it."""
+        """Makes the data class, if no other thread has done it.
+
+        A signal may interrupt it at any place: by an exception, after which it is done again, or by a handler that
+        makes the class itself.
+        """
         with _lock:
             import dataclasses
 
             for kind in _pending(cls):
-                for name, value in list(vars(kind).items()):
-                    if isinstance(value, field):
-                        setattr(kind, name, dataclasses.field(**value.arguments))
-                dataclasses.dataclass(**kind._pending)(kind)
-                kind._pending = None
+                arguments = kind._pending
+                while kind._pending is not None:
+                    try:
+                        for name, value in kind._given.items():
+                            if isinstance(value, field):
+                                setattr(kind, name, dataclasses.field(**value.arguments))
+                        dataclasses.dataclass(**arguments)(kind)
+                        kind._pending = None
+                    except BaseException as problem:
+                        # In the error of an attribute that exists already, a handler has made the class meanwhile.
+                        is_again = kind._pending is None and isinstance(problem, Exception)
+                        kind._pending = arguments
+                        for name in _GENERATED - kind._given.keys() & vars(kind).keys():
+                            delattr(kind, name)
+                        if not is_again:
+                            raise
         return cls
 
     class _Described:
