@@ -267,6 +267,18 @@ def test_I5_too_large_a_request_is_refused_before_it_is_read(browser: Browser) -
     assert large.json["error"]["code"] == "TOO_LARGE"
 
 
+@pytest.mark.parametrize("character", ['"', "\n", "\x01", "\u2028", "x"])
+def test_I7_a_text_of_the_largest_size_is_edited_whatever_its_characters(
+    browser: Browser, queue: MessageQueue, character: str
+) -> None:
+    id = queue.enqueue("x")
+    text = character * ((1 << 20) // len(character.encode()))
+    browser.call("edit", message=id, body=text)
+    assert queue.get(id).text == text
+    assert browser.refusal("edit", message=id, body="\ud800") == "INVALID"
+
+
+
 @pytest.mark.parametrize(
     ("version", "expected", "length", "answers"),
     [

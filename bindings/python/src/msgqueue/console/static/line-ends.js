@@ -15,7 +15,7 @@ export function withLineEndsOf(original, edited) {
   const kinds = new Set(ends.slice(0, -1));
   const texts = edited.split("\n");
   if (kinds.size <= 1) return texts.join([...kinds][0] ?? "\n");
-  const result = edgesOf(lines, ends, texts);
+  const result = apart(texts, edgesOf(lines, ends, texts));
   return texts.map((text, index) => (index === texts.length - 1 ? text : text + result[index])).join("");
 }
 
@@ -25,19 +25,33 @@ function split(text) {
   return [parts.filter((_, index) => index % 2 === 0), [...parts.filter((_, index) => index % 2 === 1), ""]];
 }
 
-/** The end of each edited line. */
+/** The ends, so that no "\r" and "\n" with an empty line between them become one end. An end that was kept stays, if one was not. */
+function apart(texts, { result, kept }) {
+  for (let index = 1; index < texts.length - 1; index += 1) {
+    if (texts[index] !== "" || result[index] !== "\n" || result[index - 1] !== "\r") continue;
+    if (kept.has(index) && !kept.has(index - 1)) result[index - 1] = "\r\n";
+    else result[index] = "\r";
+  }
+  return result;
+}
+
+/** The end of each edited line, and the lines whose end was kept. */
 function edgesOf(lines, ends, texts) {
   const result = [];
+  const kept = new Set();
   let [from, at] = [0, 0];
   for (const [line, text] of [...matches(lines, texts), [lines.length, texts.length]]) {
     // Between two lines that stayed: the changed lines, compared from behind, so that a line that was divided keeps
     // its end.
     for (; at < text; at += 1) result.push(ends[Math.max(line - (text - at), from)] || ends[from - 1]);
-    if (text < texts.length) result.push(ends[line]);
+    if (text < texts.length) {
+      if (ends[line]) kept.add(text);
+      result.push(ends[line]);
+    }
     [from, at] = [line + 1, text + 1];
   }
   const usual = ends.find((end) => end !== "");
-  return result.map((end, index) => end || result[index - 1] || usual);
+  return { result: result.map((end, index) => end || result[index - 1] || usual), kept };
 }
 
 /** Pairs of equal lines in the order of both: the numbers in the original and in the edited text. */
