@@ -54,6 +54,43 @@ def test_I7_new_lines_get_the_ends_of_their_neighbours(opened: Opener, show: Sho
     assert queue.get(id).text == "zero\r\none\r\ntwo\rthree\nfour\nfive"
 
 
+def test_I7_an_empty_line_between_other_ends_stays(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    id = queue.enqueue("a\rb\nc")
+    page = show(queue)
+    edit(page, id)
+    page.write("dialog textarea", "a\n\nc")
+    save(page)
+    assert queue.get(id).text == "a\r\rc"
+
+
+def test_I7_an_edit_with_mixed_line_ends_is_saved_as_it_was_typed(opened: Opener, show: Shower) -> None:
+    page = show(opened(online=False))
+    wrong = page.script(
+        """
+        return import("/line-ends.js").then(({ withLineEndsOf }) => {
+          let seed = 1;
+          const random = (count) => (seed = (seed * 48271) % 2147483647) % count;
+          const some = (most, make) => Array.from({ length: 1 + random(most) }, make);
+          const wrong = [];
+          let changed = 0;
+          for (let number = 0; number < 50_000; number += 1) {
+            const ends = some(6, () => ["\\r\\n", "\\r", "\\n"][random(3)]);
+            const original = ends.map((end) => (random(3) ? `line ${random(4)}` : "") + end).join("");
+            const lines = original.split(/\\r\\n|\\r|\\n/);
+            for (const _ of some(2, () => 0)) lines.splice(random(lines.length + 1), random(3), ...some(2, () => (random(2) ? "" : "new")));
+            const edited = lines.join("\\n");
+            const saved = withLineEndsOf(original, edited);
+            if (saved.replace(/\\r\\n|\\r/g, "\\n") !== edited) wrong.push([original, edited, saved]);
+            changed += saved !== original;
+          }
+          return changed > 40_000 ? wrong.slice(0, 5) : changed;
+        });
+        """
+    )
+    assert wrong == []
+
+
 # ---------------------------------------------------------------- changes elsewhere
 
 
@@ -210,6 +247,55 @@ def test_I7_the_text_of_an_edit_whose_message_goes_is_kept(opened: Opener, show:
     page.see(".notice p", "Your text is kept in the message field of the conversation.")
     page.go("#/conversations/ana")
     page.until(lambda: page.script('return document.querySelector(".compose textarea").value') == "a longer text")
+
+
+@pytest.mark.parametrize("view", ["#/queue", "#/activity", "#/conversations/ana", "reload"])
+@pytest.mark.parametrize("ending", ["sent", "deleted"])
+def test_I7_the_text_of_a_kept_edit_whose_message_goes_is_kept(
+    opened: Opener, show: Shower, view: str, ending: str
+) -> None:
+    queue = opened()
+    id = queue.enqueue("one", conversation="ana")
+    queue.enqueue("another", conversation="ana", delay=1000)
+    page = show(queue)
+    edit(page, id)
+    page.write("dialog textarea", "a longer text")
+    page.keys(Keys.ESCAPE)
+    page.see(".notice p", "Your changes are kept. “Edit draft” shows them again.")
+    if view == "reload":
+        page.driver.get("about:blank")
+    else:
+        page.go(view)
+    if ending == "sent":
+        queue.drain()
+    else:
+        queue.delete(id)
+    if view == "reload":
+        page.driver.back()
+    page.see(".notice p", "Your text is kept in the message field of the conversation.")
+    assert len(page.texts(".notice")) == 1
+    page.go("#/conversations/ana")
+    page.until(lambda: composed(page) == "a longer text")
+    # It is kept once.
+    page.driver.refresh()
+    page.until(lambda: composed(page) == "a longer text")
+
+
+def test_I7_the_text_of_an_edit_follows_what_is_written_already(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    id = queue.enqueue("one", conversation="ana")
+    queue.enqueue("another", conversation="ana")
+    page = show(queue)
+    edit(page, id)
+    page.write("dialog textarea", "an edit")
+    page.keys(Keys.ESCAPE)
+    page.go("#/conversations/ana")
+    page.write(".compose textarea", "a message")
+    queue.delete(id)
+    page.until(lambda: composed(page) == "a message\n\nan edit")
+    page.element(".compose textarea").send_keys("!")
+    page.driver.refresh()
+    page.until(lambda: composed(page) == "a message\n\nan edit!")
 
 
 def composed(page: Page) -> str:

@@ -35,7 +35,16 @@ export class Compose {
       this.text,
       this.button,
     );
-    this.text.value = actions.drafts.get(draft) ?? "";
+    this.read();
+    const take = ({ detail }) => {
+      if (!this.element.isConnected) actions.drafts.removeEventListener("appended", take);
+      else if (detail === draft) this.read();
+    };
+    actions.drafts.addEventListener("appended", take);
+  }
+
+  read() {
+    this.text.value = this.actions.drafts.get(this.draft) ?? "";
     this.update();
   }
 

@@ -1,11 +1,15 @@
 /** What a person has typed and neither sent nor saved. It survives a change of view and a reload, in this tab only. */
 
-export class Drafts {
+/** Event: "appended" (`detail`: the name of a draft to which a text was added). */
+export class Drafts extends EventTarget {
   /** @param {string} store The path of the store: another one may be shown at the same address later. */
   constructor(store) {
+    super();
     this.prefix = `draft ${JSON.stringify(store)} `;
     /** Those for which the browser has no room. A reload would lose them, so that it asks. */
     this.large = new Map();
+    /** The messages whose edit is open in a sheet. */
+    this.open = new Set();
     addEventListener("beforeunload", (event) => this.large.size > 0 && event.preventDefault());
   }
 
@@ -33,6 +37,22 @@ export class Drafts {
     } catch {
       this.large.set(name, text);
     }
+  }
+
+  /** Adds a text to the draft of a message to a conversation. */
+  append(conversation, text) {
+    const name = toConversation(conversation);
+    const written = this.get(name);
+    this.set(name, written ? `${written}\n\n${text}` : text);
+    this.dispatchEvent(new CustomEvent("appended", { detail: name }));
+  }
+
+  /** Returns the ids of the messages whose edit was kept. */
+  edits() {
+    const begin = this.prefix + ofEdit("");
+    const stored = Object.keys(sessionStorage).filter((key) => key.startsWith(begin));
+    const names = [...stored.map((key) => key.slice(this.prefix.length)), ...this.large.keys()];
+    return names.filter((name) => name.startsWith(ofEdit(""))).map((name) => name.slice(ofEdit("").length));
   }
 }
 

@@ -2,7 +2,8 @@
 
 import { fill, foreign, h, newId, setText } from "./dom.js";
 import { openDialog } from "./dialogs.js";
-import { ofEdit, toConversation } from "./drafts.js";
+import { ofEdit } from "./drafts.js";
+import { isGone, keepAsMessage } from "./kept-edits.js";
 import { withLineEndsOf } from "./line-ends.js";
 import { CallError } from "./server.js";
 import { bytes, isText } from "./words.js";
@@ -34,6 +35,7 @@ class EditSheet {
     this.other = null;
     this.isLost = false;
     this.isSaving = false;
+    drafts.open.add(message.id);
     this.build();
     const refusal = refusalOf(message);
     if (refusal) this.refuse(refusal);
@@ -102,17 +104,10 @@ class EditSheet {
 
   /** Keeps what was typed, unless it was saved or dropped by Cancel. */
   leave(answer) {
-    if (answer !== "" || !this.isChanged) {
-      this.drafts.set(ofEdit(this.id), null);
-    } else if (this.isLost) {
-      const name = toConversation(this.conversation);
-      const written = this.drafts.get(name);
-      this.drafts.set(name, written ? `${written}\n\n${this.text.value}` : this.text.value);
-      this.drafts.set(ofEdit(this.id), null);
-      this.notices.show("Your text is kept in the message field of the conversation.");
-    } else {
-      this.notices.show("Your changes are kept. “Edit draft” shows them again.");
-    }
+    this.drafts.open.delete(this.id);
+    if (answer !== "" || !this.isChanged) this.drafts.set(ofEdit(this.id), null);
+    else if (this.isLost) keepAsMessage(this, this.id, this.draft);
+    else this.notices.show("Your changes are kept. “Edit draft” shows them again.", "info", { about: ofEdit(this.id) });
     this.queue.announceOne(this.id);
   }
 
@@ -137,9 +132,13 @@ class EditSheet {
     this.validate();
   }
 
+  /** What is kept of the edit. */
+  get draft() {
+    return { text: this.text.value, edited_ms: this.basis.edited_ms, conversation: this.conversation };
+  }
+
   keep() {
-    const draft = { text: this.text.value, edited_ms: this.basis.edited_ms };
-    this.drafts.set(ofEdit(this.id), this.isChanged ? draft : null);
+    this.drafts.set(ofEdit(this.id), this.isChanged ? this.draft : null);
   }
 
   validate() {
@@ -175,7 +174,7 @@ class EditSheet {
    */
   accept(now) {
     if (this.isLost) return false;
-    if (now.status !== "queued" && now.status !== "failed" && now.status !== "sending") {
+    if (isGone(now)) {
       this.lose(GONE);
       return false;
     }

@@ -9,6 +9,7 @@ import { fill, foreign, h, setAttribute, setText } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { Feed } from "./feed.js";
 import { icon } from "./icons.js";
+import { KeptEdits } from "./kept-edits.js";
 import { Notices } from "./notices.js";
 import { Queue } from "./queue.js";
 import { QueueView } from "./queue-view.js";
@@ -45,6 +46,7 @@ async function start() {
   server.store = number;
   const notices = new Notices(place("notices"), queue);
   const actions = new Actions(server, queue, notices, new Drafts(store.path));
+  new KeptEdits(actions);
   const titles = new Titles(server);
   const app = { server, queue, actions, notices, titles, session: { ...store, version: session.version } };
   app.router = new Router((route) => show(app, route));
