@@ -89,7 +89,8 @@ import Testing
         let (path, key) = ("\(directory.path)/certificate.pem", "\(directory.path)/key.pem")
         let openssl = Process()
         openssl.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
-        openssl.arguments = ["req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:x", "-subj", "/CN=client", "-keyout", key, "-out", path]
+        let (kind, password) = (["-x509", "-newkey", "rsa:2048", "-subj", "/CN=client"], ["-passout", "pass:x"])
+        openssl.arguments = ["req"] + kind + password + ["-keyout", key, "-out", path]
         openssl.standardError = FileHandle.nullDevice
         try openssl.run()
         openssl.waitUntilExit()

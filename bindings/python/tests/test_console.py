@@ -278,7 +278,6 @@ def test_I7_a_text_of_the_largest_size_is_edited_whatever_its_characters(
     assert browser.refusal("edit", message=id, body="\ud800") == "INVALID"
 
 
-
 @pytest.mark.parametrize(
     ("version", "expected", "length", "answers"),
     [

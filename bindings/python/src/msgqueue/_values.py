@@ -23,7 +23,8 @@ else:
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
     # What `dataclasses` adds to a class.
-    _GENERATED = {f"__{name}__" for name in ("init", "repr", "eq", "hash", "setattr", "delattr", "replace", "match_args")}
+    _NAMES = ("init", "repr", "eq", "hash", "setattr", "delattr", "replace", "match_args")
+    _GENERATED = {f"__{name}__" for name in _NAMES}
 
     class field:  # noqa: N801 - the name in `dataclasses`
         """The arguments of `dataclasses.field`."""

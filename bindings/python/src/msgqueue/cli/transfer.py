@@ -20,8 +20,8 @@ from . import exits, tables, viewing
 from .session import Session, Way, connected, create, introduction, require_store
 from .terminal import Progress, note
 
-# Lines that are stored in one transaction, at most, and their bytes. The owner reads a request of 64 KiB, whatever its limits; a text of
-# one line can be three times as long in a request.
+# Lines that are stored in one transaction, at most, and their bytes: the owner reads a request of 64 KiB, whatever its
+# limits are.
 _BATCH = 64
 _BATCH_BYTES = 16 << 10
 # The size from which a line is written alone, because it may end the connection.
