@@ -332,6 +332,34 @@ def test_I7_a_message_that_is_written_survives_views_and_reloads(opened: Opener,
     assert page.script("return localStorage.length") == 0
 
 
+def test_I7_a_message_whose_answer_was_lost_is_queued_once(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    queue.enqueue("x", conversation="ana")
+    page = show(queue, "#/conversations/ana")
+    page.element(".compose textarea")
+    page.script(
+        "window.fetch = ((real) => async (path, options) => { const answer = await real(path, options);"
+        'if (options?.body?.includes(\'"call":"enqueue"\')) throw new TypeError("lost"); return answer; })(window.fetch)'
+    )
+    page.write(".compose textarea", "pay 100")
+    page.keys(Keys.ENTER)
+    page.see(
+        ".notice p",
+        "It is not known whether the message was queued: The console does not answer. "
+        "Queue it again: it will not be there twice.",
+    )
+    assert composed(page) == "pay 100"
+    page.driver.refresh()
+    page.until(lambda: composed(page) == "pay 100")
+    page.element(".compose textarea").send_keys(Keys.ENTER)
+    page.until(lambda: composed(page) == "")
+    assert [message.text for message in queue.list("ana")] == ["x", "pay 100"]
+    # The same text once more is another message.
+    page.write(".compose textarea", "pay 100")
+    page.keys(Keys.ENTER)
+    page.until(lambda: queue.counts().queued == 3)
+
+
 def test_I7_a_message_to_a_new_conversation_survives_the_end_of_its_sheet(opened: Opener, show: Shower) -> None:
     queue = opened(online=False)
     page = show(queue, "#/conversations")

@@ -3,6 +3,7 @@
 import { each } from "./bulk.js";
 import { isSure } from "./dialogs.js";
 import { foreign, h } from "./dom.js";
+import { idOf } from "./drafts.js";
 import { editMessage } from "./edit-sheet.js";
 import { RetryRound } from "./retry-round.js";
 import { CallError, NoAccessError, UnreachableError } from "./server.js";
@@ -19,6 +20,9 @@ const SENTENCES = {
   PERMISSION: "This store was opened for reading only.",
   TIMEOUT: "The program that has the store open did not answer in time.",
 };
+
+/** Errors after which a change may have been made. */
+const UNCERTAIN = new Set(["CLOSED", "TIMEOUT", "UNKNOWN"]);
 
 /** Messages of Retry all that are followed to their end. */
 const FOLLOWED = 1_000;
@@ -263,18 +267,31 @@ export class Actions {
   }
 
   /**
-   * Adds a message to the queue.
+   * Adds a message to the queue. It keeps its id until it is there, so that it is not there twice when an answer was lost.
    * @param {string} conversation
    * @param {string} body
+   * @param {string} draft The name of its draft.
    * @returns {Promise<string|null>} Its id, or null if it was refused.
    */
-  async enqueue(conversation, body) {
+  async enqueue(conversation, body, draft) {
+    const kept = this.drafts.get(idOf(draft));
+    const isSame = kept?.conversation === conversation && kept.body === body;
+    const message = isSame ? kept.message : crypto.randomUUID();
+    this.drafts.set(idOf(draft), { message, conversation, body });
     try {
-      return (await this.server.call("enqueue", { conversation, body })).message;
+      await this.server.call("enqueue", { message, conversation, body });
     } catch (problem) {
-      this.notices.show(`Failed to queue message: ${sentence(problem)}`, "bad");
-      return null;
+      if (problem.code !== "DUPLICATE") {
+        const isKnown = problem instanceof CallError && !UNCERTAIN.has(problem.code);
+        const text = isKnown
+          ? `Failed to queue message: ${sentence(problem)}`
+          : `It is not known whether the message was queued: ${sentence(problem)} Queue it again: it will not be there twice.`;
+        this.notices.show(text, "bad", { about: draft });
+        return null;
+      }
     }
+    this.drafts.set(idOf(draft), null);
+    return message;
   }
 
   /** Performs a call on a message; a message that is gone, or changed meanwhile, is said and no error. */

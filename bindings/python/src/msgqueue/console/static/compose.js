@@ -70,7 +70,7 @@ export class Compose {
     if (this.isAdding || body === "") return;
     this.isAdding = true;
     this.update();
-    const id = await this.actions.enqueue(this.conversation(), body);
+    const id = await this.actions.enqueue(this.conversation(), body, this.draft);
     this.isAdding = false;
     if (id !== null) {
       // What was typed meanwhile stays, also in another view of this conversation.

@@ -59,5 +59,8 @@ export class Drafts extends EventTarget {
 /** The name of the draft of a message to a conversation. */
 export const toConversation = (conversation) => `to ${conversation}`;
 
+/** The name of the id under which a draft is queued. */
+export const idOf = (draft) => `id of ${draft}`;
+
 /** The name of the draft of an edit. */
 export const ofEdit = (id) => `edit ${id}`;
