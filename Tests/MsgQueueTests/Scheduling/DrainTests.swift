@@ -151,7 +151,8 @@ import Testing
         simulation.preload((0..<40).map { $0 % 2 == 0 ? "a" : "b" })
         simulation.drain("b")
         try simulation.run()
-        #expect(simulation.starts == (0..<20).map { 2 * $0 + 2 })
+        let even: [Int64] = (0..<20).map { 2 * $0 + 2 }
+        #expect(simulation.starts == even)
         #expect(simulation.reports == [Report(stop: .empty, sent: 20)])
         simulation.drain("c")
         try simulation.run()

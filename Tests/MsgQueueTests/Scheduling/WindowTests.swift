@@ -85,7 +85,8 @@ import Testing
             try simulation.run { failed.insert($0).inserted ? .retry() : .sent }
             simulation.advance(10)
         }
-        #expect(simulation.starts == (1...50).flatMap { [Int64($0), Int64($0)] })
+        let twice: [Int64] = (1...50).flatMap { [$0, $0] }
+        #expect(simulation.starts == twice)
     }
 
     @Test func X5_more_scheduled_messages_than_the_window_do_not_block_those_behind() throws {

@@ -119,7 +119,8 @@ import Testing
         let isDone = await eventually { log.changes().count { $0.to == .sent } == 10 }
         let reasons = try ids.map { try queue.explain($0).reason }
         #expect(isDone, "\(reasons)")
-        #expect(transport.texts == (0..<10).map(String.init))
+        let texts: [String] = (0..<10).map(String.init)
+        #expect(transport.texts == texts)
         try await queue.close()
     }
 
