@@ -521,6 +521,15 @@ def test_H10_H14_an_import_keeps_times_and_titles(store: Path, target: Path) -> 
     assert [(row["name"], row["title"]) for row in rows] == [("ben", "Benno"), ("ana", "Ana")]
 
 
+def test_H10_I4_the_last_line_with_a_title_decides(target: Path) -> None:
+    lines = [
+        line(id="a", conversation="ana", conversation_title="first"),
+        line(id="b", conversation="ana", conversation_title="last", status="sent"),
+    ]
+    msgq("import", target, "-", input=b"".join(lines))
+    assert [row["title"] for row in msgq("conversations", target, "--json").rows] == ["last"]
+
+
 def test_H10_I4_a_wrong_title_is_reported_and_ends_no_import(target: Path) -> None:
     lines = [
         line(id="a", conversation="ana", conversation_title="A\nna"),

@@ -365,7 +365,9 @@ class Import:
         """Keeps the title of a line, unless the line was refused."""
         if number in self._proposed:
             conversation, title = self._proposed.pop(number)
-            self._titles[conversation] = (number, title)
+            # A line that is not written waits for none before it.
+            if number > self._titles.get(conversation, (0, ""))[0]:
+                self._titles[conversation] = (number, title)
 
     def _refuse(self, number: int, problem: Exception) -> None:
         self._proposed.pop(number, None)
