@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +96,23 @@ def test_I4_an_error_without_an_id_belongs_to_one_request_of_a_batch(queue: Mess
         assert [place for place, answer in enumerate(answers) if isinstance(answer, InvalidError)] == [2, 5]
         assert [message.id for message in queue.list()] == ["0", "1", "3", "4", "6", "7", "8"]
         assert client.call("ping") == {}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"timeout": -1}, {"timeout": math.nan}, {"timeout": math.inf}, {"socket": ""}, {"socket": "a\0"}]
+)
+def test_I4_a_wrong_argument_of_a_client_is_refused(queue: MessageQueue, store: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError):
+        control.connect(store, **wrong)
+    with pytest.raises(InvalidError):
+        control.connect("\ud800")
+    with control.connect(store, timeout=1e15) as client, client.events() as events:
+        assert client.call("ping") == {}
+        for time in (math.nan, math.inf):
+            with pytest.raises(InvalidError):
+                events.next(time)
+        with pytest.raises(InvalidError):
+            client.events(interval=timedelta.max)  # type: ignore[arg-type]
 
 
 def test_I4_a_path_that_is_too_long_for_a_socket_is_reached(tmp_path: Path, opened: Opener) -> None:

@@ -50,6 +50,8 @@ _LONG = frozenset(
 _ESCAPED_SHORTLY = b'"\\\b\f\n\r\t'
 _CONTROL = bytes(each for each in range(0x20) if each not in _ESCAPED_SHORTLY)
 _LONGEST_ESCAPE = 6
+# Seconds: about 30 years. Sockets accept no time without limit as a number.
+_LONGEST_TIMEOUT = 1e9
 
 
 class NotRunningError(ClosedError, ConnectionError):
@@ -68,12 +70,19 @@ def connect(store: _Path, *, socket: _Path | None = None, timeout: float = 30.0)
         NotRunningError: No program answers there.
         BusyError: Too many clients are connected.
         PermissionDeniedError: The socket belongs to another user, or the system forbids it.
-        InvalidError: It is no control socket, speaks another protocol, or serves another store.
+        InvalidError: It is no control socket, speaks another protocol, or serves another store; or an argument is out
+            of range.
         TimedOutError: The program did not answer in time.
     """
     path = os.fspath(store)
-    address = Address(path, os.fspath(path) + SUFFIX if socket is None else os.fspath(socket), timeout)
-    return Client(address)
+    name = os.fspath(path) + SUFFIX if socket is None else os.fspath(socket)
+    seconds = min(_arguments.milliseconds("timeout", timeout) / 1000, _LONGEST_TIMEOUT)
+    try:
+        if not name or b"\0" in os.fsencode(name):
+            raise InvalidError("the path of the socket is empty, or contains a NUL")
+    except UnicodeEncodeError:
+        raise InvalidError("the path of the socket is not valid Unicode") from None
+    return Client(Address(path, name, seconds))
 
 
 class Client(NotCopied):
@@ -263,9 +272,10 @@ class Events:
         The part of an event that has arrived by then is kept for the next call.
 
         Raises:
+            InvalidError: The time is not finite.
             NotRunningError: The owner has ended the connection, or it was closed here.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + _arguments.finite("timeout", timeout)
         with self._client._lock:
             while True:
                 try:
