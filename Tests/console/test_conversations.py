@@ -328,6 +328,24 @@ def test_Q17_deleting_asks_first_and_drops_the_unsent_messages(opened: Opener, s
     assert queue.counts().queued == 1
 
 
+def test_Q17_what_is_queued_during_the_question_is_asked_about(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    for number in range(3):
+        queue.enqueue(f"text {number}", conversation="ana")
+    page = show(queue, "#/conversations/ana")
+    page.press("Delete unsent", ".chat")
+    page.see("dialog p", "3 messages in ana will be deleted. What was sent stays.")
+    for number in range(50):
+        queue.enqueue(f"new {number}", conversation="ana")
+    page.press("Delete")
+    page.see("dialog p", "53 messages in ana will be deleted. What was sent stays.")
+    assert queue.counts("ana").queued == 53
+    queue.delete(queue.list("ana")[0].id)
+    page.press("Delete")
+    page.see(".notice p", "52 messages deleted.")
+    assert queue.counts("ana").queued == 0
+
+
 def test_I5_a_message_is_composed(opened: Opener, show: Shower) -> None:
     queue = opened(online=False)
     queue.enqueue("first", conversation="ana")

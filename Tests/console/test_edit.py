@@ -78,7 +78,9 @@ def test_I7_an_edit_with_mixed_line_ends_is_saved_as_it_was_typed(opened: Opener
             const ends = some(6, () => ["\\r\\n", "\\r", "\\n"][random(3)]);
             const original = ends.map((end) => (random(3) ? `line ${random(4)}` : "") + end).join("");
             const lines = original.split(/\\r\\n|\\r|\\n/);
-            for (const _ of some(2, () => 0)) lines.splice(random(lines.length + 1), random(3), ...some(2, () => (random(2) ? "" : "new")));
+            for (const _ of some(2, () => 0)) {
+              lines.splice(random(lines.length + 1), random(3), ...some(2, () => (random(2) ? "" : "new")));
+            }
             const edited = lines.join("\\n");
             const saved = withLineEndsOf(original, edited);
             if (saved.replace(/\\r\\n|\\r/g, "\\n") !== edited) wrong.push([original, edited, saved]);
@@ -339,7 +341,8 @@ def test_I7_a_message_whose_answer_was_lost_is_queued_once(opened: Opener, show:
     page.element(".compose textarea")
     page.script(
         "window.fetch = ((real) => async (path, options) => { const answer = await real(path, options);"
-        'if (options?.body?.includes(\'"call":"enqueue"\')) throw new TypeError("lost"); return answer; })(window.fetch)'
+        'if (options?.body?.includes(\'"call":"enqueue"\')) throw new TypeError("lost");'
+        "return answer; })(window.fetch)"
     )
     page.write(".compose textarea", "pay 100")
     page.keys(Keys.ENTER)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Opener, Shower
-from msgqueue import Draft, FailureKind, MessageQueue, Outcome, RetryPolicy, Status
+from msgqueue import Draft, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, control
 from page import Page
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -124,6 +125,39 @@ def test_I9_failures_are_filtered_by_kind_code_and_conversation(opened: Opener, 
     assert queue.counts().failed == 0
     assert queue.counts().queued == 600
     assert last not in [message.id for message in queue.list(limit=1000)]
+
+
+def test_I9_a_group_that_grows_during_the_question_is_asked_about(opened: Opener, show: Shower) -> None:
+    queue = opened()
+    fail(queue, 2, UNAVAILABLE)
+    fail(queue, 1, Outcome.reject(kind=FailureKind.TIMEOUT))
+    page = show(queue)
+    page.press("Delete 2 messages with HTTP 503")
+    page.see("dialog p", "2 messages that have failed with HTTP 503 will be deleted for good.")
+    fail(queue, 3, UNAVAILABLE)
+    page.press("Delete")
+    page.see("dialog p", "5 messages that have failed with HTTP 503 will be deleted for good.")
+    assert queue.counts().failed == 6
+    page.press("Delete")
+    page.see(".notice p", "5 messages deleted.")
+    assert queue.counts().failed == 1
+
+
+def test_I9_the_latest_possible_times_are_shown_and_exported(opened: Opener, show: Shower, store: Path) -> None:
+    queue = opened(online=False)
+    queue.start_control()
+    with control.connect(store) as client:
+        client.call("enqueue", body="never", not_before_ms=2**63 - 2, expires_at_ms=2**63 - 1)
+    page = show(queue)
+    page.script(CATCH)
+    for view in ("#/conversations", "#/conversations/", "#/queue"):
+        page.go(view)
+        page.until(lambda: "never" in page.script('return document.getElementById("content").innerText'))
+        assert "Invalid" not in page.script("return document.body.innerText")
+    page.press("Export")
+    page.see(".notice p", "1 message exported.")
+    (line,) = saved(page)
+    assert 2**53 > line["not_before_ms"] > 2**52
 
 
 def fail_one(queue: MessageQueue, text: str) -> str:

@@ -1,13 +1,13 @@
 /** What a person can do with messages. Each asks the queue once, however often its button is pressed. */
 
-import { each } from "./bulk.js";
+import { each, sureNumber } from "./bulk.js";
 import { isSure } from "./dialogs.js";
 import { foreign, h } from "./dom.js";
 import { idOf } from "./drafts.js";
 import { editMessage } from "./edit-sheet.js";
 import { RetryRound } from "./retry-round.js";
 import { CallError, NoAccessError, UnreachableError } from "./server.js";
-import { conversationName, failureCode, plural } from "./words.js";
+import { conversationName, failureCode, plural, unsent } from "./words.js";
 
 const SENTENCES = {
   BUSY: "This message is being sent right now.",
@@ -182,12 +182,15 @@ export class Actions {
 
   /** Drops the unsent messages of a conversation, after a question. */
   async clear(conversation, count) {
-    const name = foreign(conversationName(conversation), "name");
-    const text = h("p", {}, `${plural(count)} in `, name, " will be deleted. What was sent stays.");
-    if (!(await isSure("Delete unsent messages?", text))) return;
+    const name = () => foreign(conversationName(conversation), "name");
+    const question = (number) =>
+      isSure("Delete unsent messages?", h("p", {}, `${plural(number)} in `, name(), " will be deleted. What was sent stays."));
+    const recount = async () => unsent(await this.server.call("counts", { conversation }));
     await this.once("clear", async () => {
+      const number = await sureNumber(count, question, recount);
+      if (number === null) return;
       await this.server.call("clear", { conversation });
-      this.notices.show(`${plural(count)} deleted.`, "good");
+      this.notices.show(`${plural(number)} deleted.`, "good");
     });
   }
 

@@ -46,7 +46,7 @@ export class Bars {
           "grey",
           "offline",
           "The console does not answer.",
-          "What you see was loaded before. The page goes on when the console is back.",
+          "What you see was loaded before. The page goes on if the console answers again. One that was started again gives a new address.",
         ),
       ];
     }

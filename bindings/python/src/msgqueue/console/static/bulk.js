@@ -14,12 +14,35 @@ const KEPT = 60_000;
 export async function deleteGroup(actions, conversation, { kind, code, count }) {
   const what = `failed with ${failureCode({ kind, code: code ?? 0 })}`;
   const where = conversation === null ? "" : ` in ${conversationName(conversation)}`;
-  const which = count === undefined ? `All messages that have ${what}` : `${plural(count)} that ${count === 1 ? "has" : "have"} ${what}`;
-  if (!(await isSure("Delete these failed messages?", `${which}${where} will be deleted for good.`))) return;
+  const question = (number) => {
+    const which = number === undefined ? `All messages that have ${what}` : `${plural(number)} that ${number === 1 ? "has" : "have"} ${what}`;
+    return isSure("Delete these failed messages?", `${which}${where} will be deleted for good.`);
+  };
+  const recount = async () => {
+    const { groups } = await actions.server.call("failures", { limit: 1000 });
+    return groups.find((group) => group.kind === kind && group.code === code)?.count ?? 0;
+  };
   await actions.once("delete group", async () => {
+    if ((await sureNumber(count, question, recount)) === null) return;
     const fields = { kind, ...(code !== undefined && { code }), ...(conversation !== null && { conversation }) };
     actions.notices.show(`${plural((await actions.server.call("clear_failed", fields)).count)} deleted.`, "good");
   });
+}
+
+/**
+ * Asks until no more messages are there than the person was asked about.
+ * @param {number|undefined} number How many are to be deleted; undefined: all, however many they are.
+ * @param {(number: number) => Promise<boolean>} question
+ * @param {() => Promise<number>} recount
+ * @returns {Promise<number|null|undefined>} How many there are after the answer; null: the answer is no.
+ */
+export async function sureNumber(number, question, recount) {
+  for (let asked = number; ; ) {
+    if (!(await question(asked))) return null;
+    const found = asked === undefined ? undefined : await recount();
+    if (found === undefined || found <= asked) return found;
+    asked = found;
+  }
 }
 
 /**
@@ -65,7 +88,7 @@ export function exportMessages(actions, what) {
     const parts = [];
     let number = 0;
     for await (const messages of what.messages ? chosen(actions.server, what.messages) : selected(actions.server, what)) {
-      parts.push(new Blob(messages.map((message) => `${JSON.stringify(message)}\n`)));
+      parts.push(new Blob(messages.map((message) => `${JSON.stringify(message, inRange)}\n`)));
       number += messages.length;
     }
     const address = URL.createObjectURL(new Blob(parts, { type: "application/jsonl" }));
@@ -74,6 +97,9 @@ export function exportMessages(actions, what) {
     actions.notices.show(`${plural(number)} exported.`, "good", { about: "export" });
   });
 }
+
+/** A time at the end of the range of the library is rounded here to one beyond it. */
+const inRange = (_, value) => (typeof value === "number" ? Math.min(value, Number.MAX_SAFE_INTEGER) : value);
 
 async function* chosen(server, messages) {
   for (const { id } of messages) yield await server.call("get", { message: id }).then((message) => [message], goneIsNone);

@@ -1,7 +1,7 @@
 /** Relative times that stay right while the page is open. Needs no network. */
 
 import { h, setText } from "./dom.js";
-import { exactTime, relativeTime } from "./words.js";
+import { dateOf, exactTime, relativeTime } from "./words.js";
 
 const INTERVAL = 10_000;
 
@@ -20,7 +20,7 @@ export function timeElement(ms) {
 export function setTime(element, ms) {
   if (element.dataset.ms !== String(ms)) {
     element.dataset.ms = String(ms);
-    element.dateTime = new Date(ms).toISOString();
+    element.dateTime = dateOf(ms).toISOString();
     element.title = exactTime(ms);
   }
   setText(element, relativeTime(ms, Date.now()));

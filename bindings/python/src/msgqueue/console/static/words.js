@@ -112,6 +112,15 @@ export function duration(ms) {
 export const timeUntil = (then, now) =>
   then - now < 1000 ? "now" : `in ${duration(Math.ceil((then - now) / 1000) * 1000)}`;
 
+/** The last time that a date of the browser can have. */
+const LAST_TIME = 8_640_000_000_000_000;
+
+/**
+ * @param {number} ms Milliseconds since 1970.
+ * @returns {Date} The last possible date for a later time.
+ */
+export const dateOf = (ms) => new Date(Math.min(ms, LAST_TIME));
+
 /**
  * "Just now", "5m ago", "2h ago", "3d ago", then the local date. A time in the future, as after the clock was set
  * back, is "Just now".
@@ -125,7 +134,7 @@ export function relativeTime(then, now) {
   if (minutes < 60) return `${minutes}m ago`;
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)}h ago`;
   if (minutes < 7 * 24 * 60) return `${Math.floor(minutes / (24 * 60))}d ago`;
-  return new Date(then).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
+  return dateOf(then).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
 }
 
 /**
@@ -133,7 +142,7 @@ export function relativeTime(then, now) {
  * @returns {string} Date and time to the second, in the local time zone.
  */
 export function exactTime(ms) {
-  return new Date(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return dateOf(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
 /** Characters that show nothing or change the direction of the text, as the command line has them. */
@@ -160,7 +169,7 @@ function codeOf(character) {
  * @returns {string} A time as a person says it: "16:40", and with its date on another day.
  */
 export function clockTime(ms, now = Date.now()) {
-  const [then, today] = [new Date(ms), new Date(now)];
+  const [then, today] = [dateOf(ms), dateOf(now)];
   return then.toDateString() === today.toDateString()
     ? then.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })
     : then.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
