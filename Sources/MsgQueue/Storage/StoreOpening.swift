@@ -20,7 +20,7 @@ struct StoreOpening {
             let view = try StoreView(path: path, database: lock.descriptor)
             let reading = try Self.reading(view, layout)
             do throws(QueueError) {
-                survey = try StoreSurvey.take(view, reading, currentBoot: boot, layout)
+                survey = try StoreSurvey.take(view, reading, isNew: image != nil, currentBoot: boot, layout)
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
                 let isChanged = survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes
                 if !options.readOnly, isChanged || survey.layout < layout.version {

@@ -149,7 +149,7 @@ struct StoreState: Equatable {
     static func markingOpen(_ page: [UInt8]) -> [UInt8]? {
         guard let (found, isWhole) = read(page: page), isWhole else { return nil }
         guard found.mark != .open else { return page }
-        guard let fields = TableLeaf.firstFields(page), fields.count > 19, fields[19].type == 6 else { return nil }
+        guard let fields = TableLeaf.firstFields(page), fields.count > 19 else { return nil }
         var (state, page) = (found, page)
         state.mark = .open
         switch fields[3].type {
@@ -157,9 +157,30 @@ struct StoreState: Equatable {
         case 1: page[fields[3].start] = 0
         default: return nil
         }
-        for index in 0..<8 { page[fields[19].start + index] = UInt8(truncatingIfNeeded: state.checksum >> Int64(56 - 8 * index)) }
-        guard let (result, isRight) = read(page: page), isRight, result == state else { return nil }
+        return state.finish(page, fields)
+    }
+
+    /// Returns the page with another generation in its row and otherwise unchanged; nil: the page has no row that can be changed in its place.
+    static func setting(generation: Int64, in page: [UInt8]) -> [UInt8]? {
+        guard let (found, isWhole) = read(page: page), isWhole else { return nil }
+        guard let fields = TableLeaf.firstFields(page), fields.count > 19, fields[13].type == 6 else { return nil }
+        var (state, page) = (found, page)
+        state.generation = generation
+        Self.put(generation, at: fields[13].start, &page)
+        return state.finish(page, fields)
+    }
+
+    /// Returns the page with the checksum of this state; nil: the page has another state.
+    private func finish(_ page: [UInt8], _ fields: [TableLeaf.Field]) -> [UInt8]? {
+        guard fields[19].type == 6 else { return nil }
+        var page = page
+        Self.put(checksum, at: fields[19].start, &page)
+        guard let (result, isRight) = Self.read(page: page), isRight, result == self else { return nil }
         return page
+    }
+
+    private static func put(_ number: Int64, at start: Int, _ page: inout [UInt8]) {
+        for index in 0..<8 { page[start + index] = UInt8(truncatingIfNeeded: number >> Int64(56 - 8 * index)) }
     }
 }
 

@@ -34,12 +34,13 @@ extension StoreSurvey {
             wasOpen: state?.mark == .open, loss: nil, needsIndexes: false, lacksPriorityIndex: false, needsCheck: false)
     }
 
-    /// Reads the store through a view. Throws when the store must be refused.
+    /// Reads the store through a view. Throws when the store must be refused. `isNew`: this process has just made it; as long as it has
+    /// had no message, nothing is compared.
     static func take(
-        _ view: StoreView, _ database: Database, currentBoot: String, _ layout: Layout
+        _ view: StoreView, _ database: Database, isNew: Bool, currentBoot: String, _ layout: Layout
     ) throws(QueueError) -> StoreSurvey {
         do throws(QueueError) {
-            return try inspect(view, database, currentBoot, layout)
+            return try inspect(view, database, isNew, currentBoot, layout)
         } catch {
             throw asDamage(error, of: view.path)
         }
@@ -53,7 +54,7 @@ extension StoreSurvey {
     }
 
     private static func inspect(
-        _ view: StoreView, _ database: Database, _ currentBoot: String, _ own: Layout
+        _ view: StoreView, _ database: Database, _ isNew: Bool, _ currentBoot: String, _ own: Layout
     ) throws(QueueError) -> StoreSurvey {
         let path = view.path
         let raw = try Posix.read(view.database, at: 0, count: 100, path)
@@ -75,12 +76,13 @@ extension StoreSurvey {
             try SideRecord.read(of: path)
         }
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
-        var needsIndexes = try verify(database, pages: view.pages, whole: isSuspect)
+        let isEmpty = isNew && state?.sequenceCeiling == 0 && !isSuspect
+        var needsIndexes = isEmpty ? false : try verify(database, pages: view.pages, whole: isSuspect)
         // A crash of the process does not damage the file; a crash of the system may.
         let isUnchecked = state.map { $0.isUnchecked || $0.mark == .open && ($0.bootID != currentBoot || $0.bootID.isEmpty) } ?? false
         let needsCheck = isUnchecked && !isSuspect && view.pages > smallStore
         if needsCheck { try FreePages.check(view) }
-        if let state, !needsIndexes, view.pages <= smallStore { needsIndexes = try !derivedFits(database, state, layout) }
+        if let state, !isEmpty, !needsIndexes, view.pages <= smallStore { needsIndexes = try !derivedFits(database, state, layout) }
         return StoreSurvey(
             layout: layout, statePage: statePage, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0,
             hasLog: log != nil, isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss,

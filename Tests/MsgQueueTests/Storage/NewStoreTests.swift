@@ -22,6 +22,27 @@ import Testing
         #expect(try plain.rows("PRAGMA integrity_check") == [["ok"]])
     }
 
+    @Test func D1_the_stores_that_a_process_makes_differ_only_in_their_generation() throws {
+        let directory = TemporaryDirectory()
+        var images: [[UInt8]] = []
+        var generations: Set<Int64> = []
+        for number in 0..<4 {
+            let path = "\(directory.path)/new-\(number).db"
+            let image = try #require(try StoreCreation.create(path))
+            let size = Int(StoreCreation.pageSizes[0])
+            let pages = stride(from: 0, to: image.count, by: size).map { Array(image[$0..<$0 + size]) }
+            let found = pages.compactMap { StoreState.read(page: $0) }.filter { $0.state != StoreState() && $0.isWhole }
+            #expect(found.count == 1)
+            generations.insert(try #require(found.first?.state.generation))
+            let plain = try PlainDatabase(path)
+            #expect(try plain.rows("PRAGMA integrity_check") == [["ok"]])
+            images.append(image)
+        }
+        #expect(generations.count == 4)
+        // Eight bytes of the generation, and eight of the checksum.
+        for image in images.dropFirst() { #expect(zip(image, images[0]).count { $0 != $1 } <= 16) }
+    }
+
     @Test func Q12_no_file_is_left_beside_the_store() throws {
         let bench = try StoreBench()
         try bench.add()
