@@ -4,7 +4,8 @@
  * A program enqueues messages; they are on disk when the call returns. They are sent in order,
  * conversation by conversation, through a transport that the program supplies. Failures are
  * classified, retried with growing delays, and kept as `failed` for a person to retry, edit or
- * delete. Every change of a status is reported by an event. Connectivity decides when to send.
+ * delete. Every change of a status while the queue is open is reported by an event. Connectivity
+ * decides when to send.
  *
  * Contents
  *
@@ -320,7 +321,7 @@ typedef struct msgq_options {
   /* False. In the background (msgq_set_lifecycle) the engine sends nothing by itself unless this
      is true. */
   bool send_in_background;
-  /* False. Nothing is sent while the link is metered. */
+  /* False. Nothing is sent while the link is metered, except by msgq_send_now and msgq_retry. */
   bool unmetered_only;
   /* False. 401 and 403 (failure kind unauthorized) pause the queue until msgq_resume instead of
      failing message after message; the message stays queued and uses up no retry. */
@@ -579,7 +580,8 @@ void msgq_options_init(msgq_options *options);
  * made). `options` may be NULL: the defaults. `out` receives the handle; close it with msgq_close.
  *
  * Attempts that a crash interrupted are recorded as "outcome unknown"; their messages go back to
- * their places (see hold_interrupted). In mode auto sending starts as soon as there is a transport.
+ * their places (see hold_interrupted), which is a change (msgq_changes) and no event. In mode auto
+ * sending starts as soon as there is a transport.
  *
  * A refused open changes no file. A store that lost the end of its log, and one of which an index
  * or a count had to be made anew, is opened, and MSGQ_EVENT_STORAGE reports it once a handler is
@@ -652,7 +654,7 @@ typedef struct msgq_draft {
   int64_t not_before_ms; /* 0: at once */
   int64_t expires_at_ms; /* 0: never. From then on the message is `failed` with kind expired; later
                             than not_before_ms (INVALID) */
-  bool unmetered_only;   /* only while the link is not metered */
+  bool unmetered_only;   /* only while the link is not metered, or by msgq_send_now, msgq_retry */
   /* NULL or "": none. At most 255 bytes without control characters. The message replaces a queued
      one of the same key in its conversation: it takes its place in the order and its `sequence`,
      and has an id, times, metadata and retries of its own. The id of the old one is refused
@@ -860,9 +862,10 @@ typedef enum msgq_verdict {
   MSGQ_VERDICT_RETRY = 2,   /* a retryable failure: kind, code, text, retry_after */
   MSGQ_VERDICT_REJECT = 3,  /* a final failure: kind, code, text */
   MSGQ_VERDICT_OFFLINE = 4, /* it was not sent, and others would not be: there is no connection, or
-                               the receiver accepts nothing at present. Uses up no retry; the
-                               engine goes on by itself after 5 s, or when connectivity changes.
-                               `text` says why, for a person: see msgq_set_connectivity_reason */
+                               the receiver accepts nothing at present. Uses up no retry, and is
+                               not in msgq_attempts. A queue that sends by itself goes on after
+                               5 s, or when connectivity changes. `text` says why, for a person:
+                               see msgq_set_connectivity_reason */
   MSGQ_VERDICT_PENDING = 5, /* msgq_complete will answer; not for msgq_complete itself */
   MSGQ_VERDICT_HTTP = 6,    /* `code` is an HTTP status, `retry_after` its Retry-After: the engine
                                decides. 2xx is sent; 408, 425, 429, 5xx and unknown ones are
@@ -874,8 +877,10 @@ typedef enum msgq_verdict {
                                that a drain left waits for the next drain. It is no attempt: it
                                counts in no `attempts` and is not in msgq_attempts. A request by
                                hand ends with it: after msgq_retry the message is `failed` as
-                               before, with its earlier failure; after msgq_send_now it is in its
-                               place, and in the modes ask and manual a drain sends it. */
+                               before, with its earlier failure (that of the event is
+                               MSGQ_FAILURE_UNKNOWN, and says that the transport skipped the
+                               message); after msgq_send_now it is in its place, and in the modes
+                               ask and manual a drain sends it. */
 } msgq_verdict;
 
 typedef struct msgq_outcome {
@@ -1174,11 +1179,12 @@ typedef struct msgq_message {
   uint32_t attempts;       /* that were sent, the one in progress included */
   uint32_t retries_used;   /* of max_retries; msgq_retry starts at 0 again */
   bool unmetered_only;
-  const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
+  /* Of the last attempt in msgq_attempts, when that failed; NULL otherwise */
+  const msgq_failure *failure;
   int32_t priority;
   int64_t time_ms; /* msgq_draft.time_ms; created_ms when that was 0. The time to show */
-  /* What failed before, when `failure` does not show it: while an attempt is in flight, and after
-     one that ended as MSGQ_FAILURE_OFFLINE; NULL otherwise, and when nothing failed */
+  /* What failed before, when `failure` does not show it: while an attempt is in flight, and while
+     `failure` is MSGQ_FAILURE_OFFLINE; NULL otherwise, and when nothing failed */
   const msgq_failure *failure_before;
   /* Why it is not sent yet: from msgq_wait, and from msgq_list with with_reasons; otherwise NULL */
   const msgq_explanation *explanation;
@@ -1341,11 +1347,13 @@ typedef struct msgq_attempt {
 } msgq_attempt;
 
 /* The attempts of one message, oldest first: the first 4, the last 60, and the last one that a
-   crash interrupted; the numbers show how many are missing. Less is kept of new attempts when the
-   disk is full, or the files, with what unsent messages still need, are 512 KiB over
-   limit_file_bytes: the first 63 bytes of a text. When they are 768 KiB over it, a failed attempt
-   replaces the earlier ones of its message except the last interrupted one and the last one that
-   did not end as offline, and a success removes them. */
+   crash interrupted; the numbers show how many are missing. One that the transport ended as offline
+   or skipped is not among them. An msgq_retry or msgq_send_now of a queue that is offline is, as
+   MSGQ_FAILURE_OFFLINE, until the next attempt, which has the same number. Less is kept of new
+   attempts when the disk is full, or the files, with what unsent messages still need, are 512 KiB
+   over limit_file_bytes: the first 63 bytes of a text. When they are 768 KiB over it, a failed
+   attempt replaces the earlier ones of its message except the last interrupted one and the last one
+   that did not end as offline, and a success removes them. */
 typedef struct msgq_ledger msgq_ledger;
 
 /* Reads the attempts of one message. Free them with msgq_attempts_free. Reads the store. Errors:
@@ -1504,8 +1512,8 @@ void msgq_failure_groups_free(msgq_failure_group_page *page);
  * body and no text of the receiver. The id and the conversation of a message that is gone are in
  * them until they are removed.
  *
- * After new changes there is always an event, of the message or MSGQ_EVENT_SUMMARY: read until a
- * page is empty, then wait for the next event.
+ * After new changes there is always an event, of the message or MSGQ_EVENT_SUMMARY, except after
+ * those that the opening makes: read until a page is empty, then wait for the next event.
  */
 
 /* What happened. New ones may be added. */
@@ -1773,7 +1781,8 @@ typedef enum msgq_lifecycle {
    engine sends nothing by itself (send_in_background); a message that was enqueued online and is
    sent directly, a drain, and what a person asks for are still sent. A direct message waits as in
    the foreground for its not_before_ms, for the rate, and after it was skipped; after a failure it
-   waits for the next trigger. Coming to the foreground is a trigger. */
+   waits for the next trigger, or in the modes ask and manual for a person. Coming to the foreground
+   is a trigger. */
 msgq_result msgq_set_lifecycle(msgq_queue *queue, msgq_lifecycle lifecycle);
 
 /* --------------------------------------------------------------------------- 11. Events */
@@ -2012,7 +2021,9 @@ typedef struct msgq_statistics {
   uint64_t retried; /* attempts that failed and will be made again */
   uint64_t failed;  /* messages that became failed */
   uint64_t discarded;
-  uint64_t failures[32]; /* failed attempts, by msgq_failure_kind; the rest is 0 */
+  /* Failed attempts, and messages that expired or were dropped, by msgq_failure_kind; the rest is
+     0. */
+  uint64_t failures[32];
   /* From enqueue to sent: messages in each class, up to 10, 50, 100, 500 ms, 1, 5, 30 s, 2, 10 min,
      1 h, and longer; the rest is 0. */
   uint64_t latencies[16];

@@ -44,13 +44,13 @@ extension MessageQueue {
         public let attempts: Int
         /// Retries that count against ``Options/maxRetries``; a manual retry starts again at 0.
         public let retriesUsed: Int
-        /// It is sent only while the link is not metered.
+        /// It is sent only while the link is not metered, or by ``MessageQueue/sendNow(_:)`` and ``MessageQueue/retry(_:)``.
         public let unmeteredOnly: Bool
         /// -100 to 100; see ``Draft/priority``.
         public let priority: Int
         /// The failure of the last attempt.
         public let failure: Failure?
-        /// What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as offline.
+        /// What failed before, when `failure` does not show it: while an attempt is in flight, and while `failure` is ``FailureKind/offline``.
         public let failureBefore: Failure?
         /// Why it is not sent yet, from ``MessageQueue/wait(for:timeout:)``, ``MessageQueue/send(_:timeout:)`` and a list with
         /// ``Filter/withReasons``; otherwise nil.

@@ -55,7 +55,7 @@ extension MessageQueue {
         public var finalFailure: FinalFailure = defaults.finalFailure
         /// 401 and 403 pause the queue until `resume()` instead of failing every message. Default: false.
         public var pauseOnUnauthorized = defaults.pauseOnUnauthorized
-        /// Sends nothing while the link is metered. Default: false.
+        /// Sends nothing while the link is metered, except by ``MessageQueue/sendNow(_:)`` and ``MessageQueue/retry(_:)``. Default: false.
         public var unmeteredOnly = defaults.unmeteredOnly
         /// Timers also run in the background. Default: false.
         public var sendInBackground = defaults.sendInBackground

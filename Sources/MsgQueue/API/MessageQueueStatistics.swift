@@ -22,7 +22,7 @@ extension MessageQueue {
         public let replaced: Int
         /// Bytes of the bodies sent.
         public let sentBytes: Int
-        /// Failed attempts by kind; kinds without failures are omitted.
+        /// Failed attempts, and messages that expired or were dropped, by kind; kinds without failures are omitted.
         public let failures: [FailureKind: Int]
         /// Messages sent in the last minute.
         public let sentPerMinute: Int

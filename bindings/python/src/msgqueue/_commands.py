@@ -52,7 +52,7 @@ class Commands:
                 system is booted again it is measured by a clock that cannot be set.
             expires_at: From this time on it is not sent but failed with kind EXPIRED; later than `not_before`.
                 None: as the option `expiry`.
-            unmetered_only: Sent only while the link is not metered.
+            unmetered_only: Sent only while the link is not metered, or by `send_now` and `retry`.
             replace_key: Replaces a queued message of the same key in its conversation: the new message takes its place
                 and its `sequence`, and has an id, times, metadata and retries of its own. The id of the old one is
                 refused for `remember_ids`, and an event of kind REPLACED reports it. One that is being sent is left,

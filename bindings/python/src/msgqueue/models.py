@@ -134,8 +134,8 @@ class Message(Value):
     time: datetime = datetime(1970, 1, 1, tzinfo=timezone.utc)
     """When it was composed, or sent by its sender, if that was given; otherwise `created`. The time to show."""
     failure_before: Failure | None = None
-    """What failed before, when `failure` does not show it: while an attempt is in flight, and after one that ended as
-    offline."""
+    """What failed before, when `failure` does not show it: while an attempt is in flight, and while
+    `failure` is of kind OFFLINE."""
     explanation: Explanation | None = None
     """Why it is not sent yet: from `wait`, `send` and `list` with reasons=True; otherwise None."""
 

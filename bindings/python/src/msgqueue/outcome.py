@@ -126,8 +126,8 @@ class Outcome(Value):
     def offline(cls, *, text: str = "") -> Outcome:
         """There is no connection, or the receiver accepts no message at present; this one was not sent.
 
-        It stays queued and uses up no retry, and a drain stops. The engine tries again by itself after 5 s, or when the
-        connectivity changes.
+        It stays queued, uses up no retry and is not in `attempts`, and a drain stops. A queue that sends by itself
+        tries again after 5 s, or when the connectivity changes.
 
         Args:
             text: Why, for a person: "connection refused by 127.0.0.1:4222". See `reason` of `set_connectivity`.

@@ -127,7 +127,7 @@ class MessageQueue:
             strict_order: A message that is queued for a retry blocks its conversation. False: others may overtake it.
             pause_on_unauthorized: HTTP 401 and 403 (kind UNAUTHORIZED) pause the queue until `resume`, instead of
                 failing message after message. The message stays queued and uses up no retry.
-            unmetered_only: Nothing is sent while the link is metered.
+            unmetered_only: Nothing is sent while the link is metered, except by `send_now` and `retry`.
             send_in_background: The engine also sends by itself in the background (`set_lifecycle`).
             direct: A message enqueued while online, with nothing of its conversation before it, is sent at once.
             hold_interrupted: After a crash during an attempt: False sends the message again under its id, True makes it

@@ -33,7 +33,7 @@ class Statistics(Value):
     """Messages that became failed."""
     discarded: int
     failures: dict[FailureKind, int]
-    """Failed attempts, by every kind but NONE."""
+    """Failed attempts, and messages that expired or were dropped, by every kind but NONE."""
     latencies: dict[float, int]
     """From enqueue to sent: messages in each class, by its upper bound in seconds; the last is `math.inf`."""
     latency_sum: float
