@@ -15,7 +15,8 @@ export async function deleteGroup(actions, conversation, { kind, code, count }) 
   const what = `failed with ${failureCode({ kind, code: code ?? 0 })}`;
   const where = conversation === null ? "" : ` in ${conversationName(conversation)}`;
   const question = (number) => {
-    const which = number === undefined ? `All messages that have ${what}` : `${plural(number)} that ${number === 1 ? "has" : "have"} ${what}`;
+    const some = () => `${plural(number)} that ${number === 1 ? "has" : "have"} ${what}`;
+    const which = number === undefined ? `All messages that have ${what}` : some();
     return isSure("Delete these failed messages?", `${which}${where} will be deleted for good.`);
   };
   const recount = async () => {
