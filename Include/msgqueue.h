@@ -323,8 +323,9 @@ typedef struct msgq_options {
   bool send_in_background;
   /* False. Nothing is sent while the link is metered, except by msgq_send_now and msgq_retry. */
   bool unmetered_only;
-  /* False. 401 and 403 (failure kind unauthorized) pause the queue until msgq_resume instead of
-     failing message after message; the message stays queued and uses up no retry. */
+  /* False. A final failure of kind unauthorized (401, 403) pauses the queue until msgq_resume
+     instead of failing message after message; the message stays queued and uses up no retry, but
+     after a msgq_retry it is failed. */
   bool pause_on_unauthorized;
   /* 0: all. Attempts started by one drain, and by the engine itself between two triggers (launch,
      foreground, online again, trigger interval, resume): at most 2147483647. Retries that are due
@@ -399,8 +400,7 @@ typedef struct msgq_options {
   /* Keep. */
   msgq_exhausted exhausted;
   /* Keep. An expired message, an attempt that hold_interrupted holds, and a failed msgq_retry are
-     never discarded. With pause_on_unauthorized 401 and 403 pause the queue, and the message stays
-     queued. */
+     never discarded; nor what pause_on_unauthorized keeps queued. */
   msgq_refused refused;
 
   /* -- History */
@@ -408,7 +408,8 @@ typedef struct msgq_options {
   /* 10,000 messages and 30 days. Sent and recorded messages are kept: at most so many (0: none;
      UINT64_MAX: no limit), and at most so long after they were sent, or recorded and read (0: not
      at all; negative: no limit). If there are more, the oldest by `time_ms` are pruned,
-     within about a second; meanwhile there may be a tenth more, or the messages of one batch. What
+     within about a second; meanwhile there may be a tenth more, or the messages of one batch. By
+     their age they are pruned up to a twentieth of keep_sent_ms late, at most a minute. What
      is queued or failed is never pruned. What is recorded and not marked as read is not pruned
      either, and does not count against keep_sent. */
   uint64_t keep_sent;
@@ -604,8 +605,8 @@ msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue 
  *
  * Errors: CONFLICT (inside a callback, also inside a release function that a close runs, where the
  * other calls on the queue answer CLOSED). After these it is closed all the same:
- *   TIMEOUT   an attempt had not ended; after the next open it is "outcome unknown", and its
- *             release function runs when the callback returns;
+ *   TIMEOUT   an attempt or a callback had not ended; the attempt is "outcome unknown" after the
+ *             next open, and the release function runs when the callback returns;
  *   STORAGE   a write or a flush failed, and outcomes of attempts are not saved; after the next
  *             open they may be "outcome unknown". Once no attempt is in flight, rejected writes are
  *             tried again for 5 s, or until the timeout if that is sooner; after a failed flush
@@ -864,8 +865,10 @@ typedef enum msgq_verdict {
   MSGQ_VERDICT_OFFLINE = 4, /* it was not sent, and others would not be: there is no connection, or
                                the receiver accepts nothing at present. Uses up no retry, and is
                                not in msgq_attempts. A queue that sends by itself goes on after
-                               5 s, or when connectivity changes. `text` says why, for a person:
-                               see msgq_set_connectivity_reason */
+                               5 s, or when connectivity changes. After msgq_retry the message is
+                               `failed`; this attempt is in msgq_attempts, and that of a
+                               msgq_send_now. `text` says why, for a person: see
+                               msgq_set_connectivity_reason */
   MSGQ_VERDICT_PENDING = 5, /* msgq_complete will answer; not for msgq_complete itself */
   MSGQ_VERDICT_HTTP = 6,    /* `code` is an HTTP status, `retry_after` its Retry-After: the engine
                                decides. 2xx is sent; 408, 425, 429, 5xx and unknown ones are
@@ -1348,8 +1351,8 @@ typedef struct msgq_attempt {
 
 /* The attempts of one message, oldest first: the first 4, the last 60, and the last one that a
    crash interrupted; the numbers show how many are missing. One that the transport ended as offline
-   or skipped is not among them. An msgq_retry or msgq_send_now of a queue that is offline is, as
-   MSGQ_FAILURE_OFFLINE, until the next attempt, which has the same number. Less is kept of new
+   or skipped is not among them. An msgq_retry or msgq_send_now that ends as offline is, until the
+   next attempt, which has the same number. Less is kept of new
    attempts when the disk is full, or the files, with what unsent messages still need, are 512 KiB
    over limit_file_bytes: the first 63 bytes of a text. When they are 768 KiB over it, a failed
    attempt replaces the earlier ones of its message except the last interrupted one and the last one
@@ -2243,7 +2246,8 @@ msgq_result msgq_control_stop(msgq_queue *queue);
  * since 1970, to the end of the year 9999; 0: now) and stands still. It moves in msgq_advance, and
  * in calls that wait (msgq_poll, msgq_drain, msgq_wait, msgq_close): they do not wait, the clock
  * moves to what is due next, or to their time-out. So a delay of two minutes takes no time.
- * Everything else is as in production: the store is a real file. `seed` determines what is random,
+ * Everything else is as in production, but any time of the clock is taken for right, also one
+ * before 2026: the store is a real file. `seed` determines what is random,
  * as in delays and ids. A queue that was opened by msgq_open keeps the system's clock.
  *
  * The queue is polled (MSGQ_CALLBACKS_POLL, also where `options` says MSGQ_CALLBACKS_THREAD), and

@@ -67,7 +67,8 @@ extension MessageQueue {
         /// a second; meanwhile there may be a tenth more, or the messages of one batch. Unread received messages are always kept and do not
         /// count. Default: 10,000.
         public var keepSent: Int? = defaults.keepSent.map { Int($0) }
-        /// How long messages stay in the history: 0 or more; nil: no limit. Default: 30 days.
+        /// How long messages stay in the history, and up to a twentieth of it more, at most a minute: 0 or more; nil: no limit. Default: 30
+        /// days.
         public var keepSentFor: Duration? = defaults.keepSentFor.map { .milliseconds($0) }
         /// How long the ids of messages that were sent and are gone, and of replaced ones (``Draft/replaceKey``), are refused as
         /// duplicates: 0 or more. Default: 7 days.

@@ -156,8 +156,9 @@ class MessageQueue:
             keep_sent: Sent and recorded messages that are kept as history, at most. None: no limit. The oldest by
                 their `time` are removed, within about a second; meanwhile there may be a tenth more, or the messages
                 of one batch.
-            keep_sent_for: Seconds for which they are kept, at most. None: no limit. Queued and failed messages are
-                always kept. Recorded messages that are not marked as read are also kept and do not count.
+            keep_sent_for: Seconds for which they are kept, and up to a twentieth of it more, at most a minute. None: no
+                limit. Queued and failed messages are always kept. Recorded messages that are not marked as read are
+                also kept and do not count.
             remember_ids: Seconds for which the ids of messages that were sent or recorded and are gone, and of replaced
                 ones (`replace_key`), are refused as duplicates. 0: not at all.
             limit_messages: Unsent messages; over it: FullError, or as `on_full` says. 0: no limit.

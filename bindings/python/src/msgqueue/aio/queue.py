@@ -333,7 +333,7 @@ class MessageQueue:
         Args:
             id: The message.
             timeout: Seconds after which it returns the message as it is then: SENDING, or QUEUED with the explanation
-                NEXT, BEHIND or RATE. None: without end.
+                NEXT, BEHIND, RATE or RETRYING. None: without end.
 
         Raises:
             NotFoundError: There is no such message, or it is gone and its outcome is not known.
