@@ -286,6 +286,7 @@ export class Actions {
     } catch (problem) {
       if (problem.code !== "DUPLICATE") {
         const isKnown = problem instanceof CallError && !UNCERTAIN.has(problem.code);
+        if (isKnown && !isSame) this.drafts.set(idOf(draft), null);
         const text = isKnown
           ? `Failed to queue message: ${sentence(problem)}`
           : `It is not known whether the message was queued: ${sentence(problem)} Queue it again: it will not be there twice.`;
