@@ -808,8 +808,9 @@ void msgq_handed_over_free(msgq_hand_over *list);
  *                       can be deleted. The id is in the open hand-over from then on, so that
  *                       another call answers OK
  *   INVALID, TOO_LARGE  it cannot be kept whole: an invalid id or conversation, metadata that are
- *                       not UTF-8, a body over 256 MiB or over limit_bytes or limit_file_bytes,
- *                       metadata over 16 MiB. It stands in the list of msgq_handed_over until
+ *                       not UTF-8, NULL, without a key or with a key twice, a body over 256 MiB
+ *                       or over limit_bytes or limit_file_bytes, metadata over 16 MiB or 1024
+ *                       pairs. It stands in the list of msgq_handed_over until
  *                       msgq_hand_over_forget. Keep the row, and mark it, so that it is not read
  *                       again
  * These are no errors of the call. After an error nothing was stored. Every draft has the same
@@ -880,10 +881,10 @@ typedef enum msgq_verdict {
                                that a drain left waits for the next drain. It is no attempt: it
                                counts in no `attempts` and is not in msgq_attempts. A request by
                                hand ends with it: after msgq_retry the message is `failed` as
-                               before, with its earlier failure (that of the event is
-                               MSGQ_FAILURE_UNKNOWN, and says that the transport skipped the
-                               message); after msgq_send_now it is in its place, and in the modes
-                               ask and manual a drain sends it. */
+                               before, with its earlier failure (that of the event and of the
+                               change is MSGQ_FAILURE_UNKNOWN, and says that the transport skipped
+                               the message); after msgq_send_now it is in its place, and in the
+                               modes ask and manual a drain sends it. */
 } msgq_verdict;
 
 typedef struct msgq_outcome {
@@ -1072,7 +1073,9 @@ typedef struct msgq_report {
  * other call, for all or for another conversation while one conversation is drained, or with
  * another include_failed, begins its drain when that one has ended. In mode ask, in strict order,
  * what a drain that ended with WAITING left behind a message that is queued for a retry is sent by
- * itself after it.
+ * itself after it, if that message was tried since the connection returned. Nobody is asked about
+ * other messages that such a drain left for a time of their own: they wait for another drain, or
+ * for the prompt when the connection or the program returns.
  *
  * When it returns before its timeout, the events of what it did have been reported; so do not hold
  * a lock that your handler takes. At its timeout it returns TIMEOUT with what was done until then,
@@ -1589,7 +1592,7 @@ typedef struct msgq_conversation {
 /* A page of conversations. */
 typedef struct msgq_conversation_page msgq_conversation_page;
 
-/* Conversations, the one that was enqueued to or recorded in last first: the page behind the one
+/* Conversations, the one with the newest message first, by its sequence: the page behind the one
    whose `last` has the sequence `before` (0: the first page), at most `limit` (1 to 1000; 0: 50).
    Only the last page has fewer. The last of a page continues the list also when that message is
    deleted or another becomes the newest, while the queue is open. A page of more than 128 is read
@@ -1847,7 +1850,8 @@ typedef struct msgq_prompt {
   uint64_t conversations;
   const char *text; /* "Connected. Auto-send 5 queued messages?" */
   uint64_t failed;  /* with prompt_for_failed: failed ones that a drain with include_failed would
-                       send; with `messages` together at most drain_batch */
+                       send, and those over limit_body, which it leaves; with `messages` together at
+                       most drain_batch. The drain may send failed ones in place of queued ones */
 } msgq_prompt;
 
 /* Valid until the handler returns. What a kind does not have is NULL or 0. */
@@ -2037,8 +2041,8 @@ typedef struct msgq_statistics {
                           without reserved space */
   uint64_t free_bytes; /* unused part of it: new messages use it, and a queue that is idle for some
                           seconds gives most of it back to the file system */
-  /* Ended attempts that were not sent: with a retryable failure (also when no retry was left), with
-     a final one, and those that ended as offline. */
+  /* Attempts that ended with a retryable failure (also when no retry was left, or when a late
+     success followed), with a final one, and as offline. */
   uint64_t retryable;
   uint64_t rejected;
   uint64_t offline;

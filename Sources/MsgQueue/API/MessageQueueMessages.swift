@@ -87,7 +87,7 @@ extension MessageQueue {
     /// `sequence`, and in the order by time ``Filter/afterTime`` to its `time`.
     public func list(_ filter: Filter = Filter()) throws(Error) -> [Message] { try engine.list(filter.engine()).map(Message.init) }
 
-    /// Returns a page of conversations, the one that was enqueued to or recorded in last first.
+    /// Returns a page of conversations, the one with the newest message first.
     ///
     /// - Parameters:
     ///   - before: For the next page: `last.sequence` of the last conversation of this one.

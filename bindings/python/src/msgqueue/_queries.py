@@ -177,7 +177,7 @@ class Queries:
             lib.msgq_failure_groups_free(page)
 
     def conversations(self, before: int = 0, limit: int = 50) -> builtins.list[Conversation]:
-        """Returns a page of conversations, the one that was enqueued to or recorded in last first.
+        """Returns a page of conversations, the one with the newest message first.
 
         Args:
             before: The `last.sequence` of the last conversation of the page before; 0: the first page.

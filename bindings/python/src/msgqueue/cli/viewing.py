@@ -240,7 +240,7 @@ def attempts(session: Session, arguments: Namespace) -> int:
 
 
 def conversations(session: Session, arguments: Namespace) -> int:
-    """Lists conversations, the one that was enqueued to or recorded in last first, or by time."""
+    """Lists conversations, the one with the newest message first, or by time."""
     rows = _conversations(session, arguments)
     if arguments.json:
         tables.objects(rows)
