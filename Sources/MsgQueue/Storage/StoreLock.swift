@@ -115,7 +115,9 @@ final class StoreLock: @unchecked Sendable {
 
     /// Names the process that holds a lock on the file.
     private static func owner(of file: FileIdentity) -> String {
-        guard let owner = ownerID(of: file) else { return "another process" }
+        // Of several readers the system names none.
+        let isHere = registry.withLock { holder(of: file, false) != nil }
+        guard let owner = isHere ? getpid() : ownerID(of: file) else { return "another process" }
         if owner == getpid() { return "this process (\(owner))" }
         let isGone = kill(owner, 0) != 0 && errno == ESRCH
         return isGone ? "a process that was forked by process \(owner)" : "process \(owner)"
