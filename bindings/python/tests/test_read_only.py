@@ -201,9 +201,9 @@ def test_D16_a_store_has_many_readers_or_one_owner(store: Path) -> None:
         owner.enqueue("hello")
         with pytest.raises(LockedError):
             MessageQueue(store, read_only=True)
-    with MessageQueue(store, read_only=True), MessageQueue(store, read_only=True):
-        with pytest.raises(LockedError, match=r"is open in this process \(\d+\)"):
-            MessageQueue(store, mode=Mode.MANUAL)
+    is_here = pytest.raises(LockedError, match=r"is open in this process \(\d+\)")
+    with MessageQueue(store, read_only=True), MessageQueue(store, read_only=True), is_here:
+        MessageQueue(store, mode=Mode.MANUAL)
     with program(HOLD, store, "reader") as other, MessageQueue(store, read_only=True) as first:
         assert other.line() == "1"
         with MessageQueue(store, read_only=True) as second:
