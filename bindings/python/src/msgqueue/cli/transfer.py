@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import control
-from ..errors import DuplicateError, FullError, InvalidError, NotFoundError, TooLargeError
+from ..errors import DuplicateError, FullError, InvalidError, NotFoundError, StorageError, TooLargeError
 from . import exits, tables, viewing
 from .session import Session, Way, connected, create, introduction, require_store
 from .terminal import Progress, note
@@ -296,7 +296,7 @@ class Import:
             return False
         try:
             self._session.call("enqueue_batch", drafts=drafts)
-        except (DuplicateError, InvalidError, TooLargeError, FullError):
+        except (DuplicateError, InvalidError, TooLargeError, FullError, StorageError):
             return False
         return True
 
