@@ -76,13 +76,13 @@ extension StoreSurvey {
             try SideRecord.read(of: path)
         }
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
-        let isEmpty = isNew && state?.sequenceCeiling == 0 && !isSuspect
-        var needsIndexes = isEmpty ? false : try verify(database, pages: view.pages, whole: isSuspect)
+        let isCompared = !isNew || state?.sequenceCeiling != 0 || isSuspect
+        var needsIndexes = isCompared ? try verify(database, pages: view.pages, whole: isSuspect) : false
         // A crash of the process does not damage the file; a crash of the system may.
         let isUnchecked = state.map { $0.isUnchecked || $0.mark == .open && ($0.bootID != currentBoot || $0.bootID.isEmpty) } ?? false
         let needsCheck = isUnchecked && !isSuspect && view.pages > smallStore
         if needsCheck { try FreePages.check(view) }
-        if let state, !isEmpty, !needsIndexes, view.pages <= smallStore { needsIndexes = try !derivedFits(database, state, layout) }
+        if let state, isCompared, !needsIndexes, view.pages <= smallStore { needsIndexes = try !derivedFits(database, state, layout) }
         return StoreSurvey(
             layout: layout, statePage: statePage, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0,
             hasLog: log != nil, isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss,

@@ -106,14 +106,14 @@ package struct ControlRule: Sendable {
     ]
     /// Exactly one of the two.
     private static let body = [Field(name: "body", kind: .text), Field(name: "body_base64", kind: .text)]
+    private static let recorded = [Field(name: "message", kind: .text), conversation, metadata, time] + body
     private static let draft =
-        [Field(name: "message", kind: .text), conversation, metadata, time] + body + [
+        recorded + [
             Field(name: "not_before_ms", kind: .integer(0...Int64.max)), Field(name: "delay_ms", kind: .integer(0...Int64.max)),
             Field(name: "expires_at_ms", kind: .integer(0...Int64.max)), Field(name: "expiry_ms", kind: .integer(0...Int64.max)),
             Field(name: "unmetered_only", kind: .boolean), Field(name: "replace_key", kind: .text),
             Field(name: "priority", kind: .integer(-100...100)),
         ]
-    private static let recorded = [Field(name: "message", kind: .text), conversation, Field(name: "metadata", kind: .texts), time] + body
     private static let receipt = Field(name: "status", kind: .word(["delivered", "read"]), isRequired: true)
 
     // MARK: Checking
