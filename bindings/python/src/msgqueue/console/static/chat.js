@@ -53,6 +53,8 @@ export class Chat {
       ["event:connectivity", () => this.follow({ everything: true })],
     ];
     for (const [name, listener] of this.listeners) this.queue.addEventListener(name, listener);
+    this.readDraft = () => this.compose.read();
+    this.actions.drafts.addEventListener("appended", this.readDraft);
     this.updateHead();
     this.follow({ everything: true });
   }
@@ -113,6 +115,7 @@ export class Chat {
     this.isEnded = true;
     this.resizing.disconnect();
     for (const [name, listener] of this.listeners) this.queue.removeEventListener(name, listener);
+    this.actions.drafts.removeEventListener("appended", this.readDraft);
   }
 
   // ---------------------------------------------------------------- the head

@@ -36,13 +36,9 @@ export class Compose {
       this.button,
     );
     this.read();
-    const take = ({ detail }) => {
-      if (!this.element.isConnected) actions.drafts.removeEventListener("appended", take);
-      else if (detail === draft) this.read();
-    };
-    actions.drafts.addEventListener("appended", take);
   }
 
+  /** Shows the draft that is kept. */
   read() {
     this.text.value = this.actions.drafts.get(this.draft) ?? "";
     this.update();

@@ -1,6 +1,6 @@
 /** What a person has typed and neither sent nor saved. It survives a change of view and a reload, in this tab only. */
 
-/** Event: "appended" (`detail`: the name of a draft to which a text was added). */
+/** Event: "appended" (a text was added to a draft). */
 export class Drafts extends EventTarget {
   /** @param {string} store The path of the store: another one may be shown at the same address later. */
   constructor(store) {
@@ -44,7 +44,7 @@ export class Drafts extends EventTarget {
     const name = toConversation(conversation);
     const written = this.get(name);
     this.set(name, written ? `${written}\n\n${text}` : text);
-    this.dispatchEvent(new CustomEvent("appended", { detail: name }));
+    this.dispatchEvent(new CustomEvent("appended"));
   }
 
   /** Returns the ids of the messages whose edit was kept. */
