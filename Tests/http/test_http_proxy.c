@@ -135,6 +135,9 @@ TEST(B2_http_a_client_has_a_certificate) {
   site_use_port(&site, "https", site.server.mutual, "/status/200");
   CHECK_NUMBER(MSGQ_ATTEMPT_RETRY, site_try(&site, NULL, NULL).outcome);
   site.http.certificate_file = getenv("HTTP_CLIENT");
+  site.http.key_file = getenv("HTTP_CLIENT_OPEN_KEY");
+  site_use_port(&site, "https", site.server.mutual, "/status/200");
+  CHECK_NUMBER(200, site_try(&site, NULL, NULL).code);
   site.http.key_file = getenv("HTTP_CLIENT_KEY");
   site.http.key_password = "pass word";
   site_use_port(&site, "https", site.server.mutual, "/status/200");
@@ -158,7 +161,7 @@ TEST(B2_http_a_client_has_a_certificate) {
   close(input);
   close(ends[0]);
   close(ends[1]);
-  CHECK_NUMBER(2, site_count(&site, "\tPOST "));
+  CHECK_NUMBER(3, site_count(&site, "\tPOST "));
   site_end(&site);
 }
 
