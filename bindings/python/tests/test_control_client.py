@@ -18,12 +18,14 @@ from conftest import Opener
 from msgqueue import (
     BusyError,
     ConflictError,
+    DuplicateError,
     InvalidError,
     MessageQueue,
     Mode,
     NotFoundError,
     PermissionDeniedError,
     TimedOutError,
+    TooLargeError,
     control,
 )
 from support import program
@@ -113,6 +115,23 @@ def test_I4_a_wrong_argument_of_a_client_is_refused(queue: MessageQueue, store: 
                 events.next(time)
         with pytest.raises(InvalidError):
             client.events(interval=timedelta.max)  # type: ignore[arg-type]
+
+
+def test_I4_a_batch_is_stored_as_a_whole_or_not_at_all(queue: MessageQueue, store: Path) -> None:
+    with control.connect(store) as client:
+        drafts = [{"message": f"m{number}", "conversation": "ana", "body": "x"} for number in range(1000)]
+        assert client.call("enqueue_batch", drafts=drafts)["messages"] == [draft["message"] for draft in drafts]
+        assert queue.counts("ana").queued == 1000
+        new = {"message": "new", "body": "x"}
+        for wrong, error in (
+            ([new, {"message": "m5", "body": "y"}], DuplicateError),
+            ([new, {"body": "y", "priority": 101}], InvalidError),
+            ([new, {"body": "y" * 2_000_000}], TooLargeError),
+            ([new] * 1001, InvalidError),
+        ):
+            with control.connect(store) as other, pytest.raises(error):
+                other.call("enqueue_batch", drafts=wrong)
+        assert queue.counts().queued == 1000
 
 
 def test_I4_a_path_that_is_too_long_for_a_socket_is_reached(tmp_path: Path, opened: Opener) -> None:
