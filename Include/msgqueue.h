@@ -1355,11 +1355,11 @@ typedef struct msgq_attempt {
 /* The attempts of one message, oldest first: the first 4, the last 60, and the last one that a
    crash interrupted; the numbers show how many are missing. One that the transport ended as offline
    or skipped is not among them. An msgq_retry or msgq_send_now that ends as offline is, until the
-   next attempt, which has the same number. Less is kept of new
-   attempts when the disk is full, or the files, with what unsent messages still need, are 512 KiB
-   over limit_file_bytes: the first 63 bytes of a text. When they are 768 KiB over it, a failed
-   attempt replaces the earlier ones of its message except the last interrupted one and the last one
-   that did not end as offline, and a success removes them. */
+   next attempt, which has the same number. Less is kept of new attempts when the disk is full, or
+   the files, with what unsent messages still need, are 512 KiB over limit_file_bytes: the first 63
+   bytes of a text. When they are 768 KiB over it, a failed attempt replaces the earlier ones of its
+   message except the last interrupted one and the last one that did not end as offline, and a
+   success removes them. */
 typedef struct msgq_ledger msgq_ledger;
 
 /* Reads the attempts of one message. Free them with msgq_attempts_free. Reads the store. Errors:

@@ -65,7 +65,8 @@ else:
                         dataclasses.dataclass(**arguments)(kind)
                         kind._pending = None
                     except BaseException as problem:
-                        # In the error of an attribute that exists already, a handler has made the class meanwhile.
+                        # The handler of a signal may have made the class meanwhile. Then `dataclasses` refuses the
+                        # attributes that exist already, and the class is made again.
                         is_again = kind._pending is None and isinstance(problem, Exception)
                         kind._pending = arguments
                         for name in _GENERATED - kind._given.keys() & vars(kind).keys():

@@ -50,7 +50,7 @@ _LONG = frozenset(
 _ESCAPED_SHORTLY = b'"\\\b\f\n\r\t'
 _CONTROL = bytes(each for each in range(0x20) if each not in _ESCAPED_SHORTLY)
 _LONGEST_ESCAPE = 6
-# Seconds: about 30 years. Sockets accept no time without limit as a number.
+# Seconds: about 30 years. A socket refuses much longer time-outs.
 _LONGEST_TIMEOUT = 1e9
 
 
